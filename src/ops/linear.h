@@ -1,0 +1,27 @@
+// Linear: y = epilogue(x W^T + b), the matmul everything stands on. Shapes [M, K] x [N, K] -> [M, N]; see docs/shapes.md.
+// A row of y depends on its row of x and on W only, bit for bit: not on M, on its neighbours, or on the thread count.
+#pragma once
+
+#include "ops/compute.h"
+#include "tensor/tensor.h"
+
+namespace minicpm {
+
+enum class Activation { kNone, kGeluTanh, kGeluErf, kRelu };
+
+// A weight matrix where it lies. Lifetime: views; the owner of the mapping outlives it.
+struct LinearWeight {
+  TensorView weight;            // [N, K] f32 | bf16 | f16, row-major, possibly only element-aligned
+  const float* bias = nullptr;  // [N] f32, or null
+  int64_t n() const { return weight.shape[0]; }
+  int64_t k() const { return weight.shape[1]; }
+};
+
+// y [M, N] f32 = act(x [M, K] f32 . W^T + b). Requires: y does not overlap x.
+void Linear(Compute& compute, ConstMatrix x, const LinearWeight& w, Matrix y, Activation act = Activation::kNone);
+// y += x . W^T + b (the residual form).
+void LinearAdd(Compute& compute, ConstMatrix x, const LinearWeight& w, Matrix y);
+// y = x [M, K] . P [K, N] with P stored row-major as used (the resampler's `x @ proj`). P dtype as in LinearWeight.
+void MatmulPlain(Compute& compute, ConstMatrix x, const TensorView& p, Matrix y);
+
+}  // namespace minicpm
