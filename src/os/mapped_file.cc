@@ -30,8 +30,11 @@ class Descriptor {
 };
 
 std::unexpected<Error> SystemError(const std::string& path, const char* action, int error) {
-  const bool missing = error == ENOENT || error == ENOTDIR;
-  if (missing) return Fail(ErrorCode::kNotFound, Printable(path, 4096) + ": no such file");
+  struct stat info = {};
+  if (error == ENOENT && ::lstat(path.c_str(), &info) == 0 && S_ISLNK(info.st_mode)) {
+    return Fail(ErrorCode::kNotFound, Printable(path, 4096) + ": is a link to a file that does not exist");
+  }
+  if (error == ENOENT || error == ENOTDIR) return Fail(ErrorCode::kNotFound, Printable(path, 4096) + ": no such file");
   return Fail(ErrorCode::kIo, Printable(path, 4096) + ": " + action + ": " + std::generic_category().message(error));
 }
 
