@@ -1,0 +1,167 @@
+// Implementation of native_backend.h: sequences and steps here, vision jobs in native_vision.cc.
+#include "backends/native/native_backend.h"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "backends/native/native_vision.h"
+#include "models/blocks/sequence_pool.h"
+#include "ops/embedding.h"
+#include "os/memory.h"
+
+namespace minicpm {
+namespace {
+
+class NativeBackend : public Backend {
+ public:
+  NativeBackend(std::shared_ptr<const NativeModel> model, std::unique_ptr<Compute> compute, DType kv_dtype,
+                int64_t kv_tokens)
+      : model_(std::move(model)),
+        compute_(std::move(compute)),
+        pool_(DecoderSequenceLayout(model_->config().decoder, kv_dtype), kv_tokens) {}
+
+  Caps caps() const override {
+    return {.ragged_batch = true, .rewind = true, .preemptible = true, .batch_exact = true, .hidden = true,
+            .vision = true, .audio = false};
+  }
+  BackendShape shape() const override {
+    const ModelConfig& c = model_->config();
+    return {c.decoder.n_embed, c.decoder.n_vocab, c.resampler.n_queries};
+  }
+  const char* isa() const override { return IsaName(*compute_); }
+  int n_threads() const override { return compute_->pool().size(); }
+  void set_tap(Tap* tap) override { compute_->set_tap(tap); }
+
+  Result<std::unique_ptr<Job>> BeginVision(const VisionRequest& request) override {
+    return NewVisionJob(*model_, *compute_, request);
+  }
+  Result<std::unique_ptr<Job>> BeginAudio(const AudioRequest&) override {
+    return Fail(ErrorCode::kUnsupported, "audio input is not supported by the native engine yet");
+  }
+
+  Result<SeqId> NewSeq(int64_t context) override { return pool_.New(context); }
+  Result<SeqId> Fork(SeqId seq) override { return pool_.Fork(seq); }
+  Result<int64_t> Rewind(SeqId seq, int64_t n) override { return pool_.Rewind(seq, n); }
+  void Mark(SeqId seq) override { pool_.Mark(seq); }
+  void Drop(SeqId seq) override { pool_.Drop(seq); }
+  int64_t Position(SeqId seq) const override { return pool_.length(seq); }
+  uint64_t BytesFor(int64_t n) const override {
+    return static_cast<uint64_t>((n + kKvBlockTokens - 1) / kKvBlockTokens) * pool_.layout().block_bytes();
+  }
+  Status Step(std::span<StepItem> items) override;
+
+ private:
+  Status Plan(std::span<const StepItem> items);
+  void FillHidden(std::span<const StepItem> items, Matrix hidden);
+  void FillOutputs(const StepItem& item, const DecoderRun& run, ConstMatrix hidden);
+
+  std::shared_ptr<const NativeModel> model_;
+  std::unique_ptr<Compute> compute_;
+  SequencePool pool_;
+  std::vector<DecoderRun> runs_;  // of the current step; kept to reuse its memory
+};
+
+// Checks everything before anything moves, and lays the items out as rows of one hidden matrix.
+Status NativeBackend::Plan(std::span<const StepItem> items) {
+  const DecoderConfig& c = model_->config().decoder;
+  runs_.clear();
+  int64_t row = 0;
+  for (const StepItem& item : items) {
+    if (!pool_.Contains(item.seq)) {
+      return Fail(ErrorCode::kInvalidArgument, "sequence " + std::to_string(item.seq) + " does not exist");
+    }
+    if (item.n() < 1 || (item.token_ids.empty() && item.embeddings.cols != c.n_embed)) {
+      return Fail(ErrorCode::kInvalidArgument, "a step item needs token ids or embedding rows of width " +
+                                                   std::to_string(c.n_embed));
+    }
+    for (const int32_t id : item.token_ids) {
+      if (id < 0 || id >= c.n_vocab) {
+        return Fail(ErrorCode::kInvalidArgument, "token id " + std::to_string(id) + " is outside the vocabulary of " +
+                                                     std::to_string(c.n_vocab));
+      }
+    }
+    int64_t position = pool_.length(item.seq);
+    for (const DecoderRun& run : runs_) {
+      if (run.seq == item.seq) position = run.first_position + run.n;
+    }
+    runs_.push_back({item.seq, row, item.n(), position});
+    row += item.n();
+  }
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    const DecoderRun& run = runs_[i];
+    MINICPM_TRY(pool_.Prepare(run.seq, run.first_position + run.n - pool_.length(run.seq)));
+  }
+  return {};
+}
+
+void NativeBackend::FillHidden(std::span<const StepItem> items, Matrix hidden) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Matrix rows = hidden.Rows(runs_[i].row, runs_[i].n);
+    if (!items[i].token_ids.empty()) {
+      GatherRows(*compute_, model_->decoder().embed_tokens, items[i].token_ids, rows);
+      continue;
+    }
+    for (int64_t r = 0; r < rows.rows; ++r) {
+      std::memcpy(rows.row(r), items[i].embeddings.row(r), static_cast<size_t>(rows.cols) * sizeof(float));
+    }
+  }
+  Report(*compute_, {"llm.embed", -1, -1}, hidden);
+}
+
+void NativeBackend::FillOutputs(const StepItem& item, const DecoderRun& run, ConstMatrix hidden) {
+  const DecoderConfig& c = model_->config().decoder;
+  const auto wanted = [&run, &hidden](WantRows want) {
+    return want == WantRows::kAll ? hidden.Rows(run.row, run.n) : hidden.Rows(run.row + run.n - 1, 1);
+  };
+  if (item.want_hidden != WantRows::kNone) {
+    FinalNorm(*compute_, c, model_->decoder(), wanted(item.want_hidden), item.hidden);
+  }
+  if (item.want_logits == WantRows::kNone) return;
+  ArenaScope scope(compute_->arena());
+  const ConstMatrix rows = wanted(item.want_logits);
+  Matrix normed = compute_->arena().NewMatrix(rows.rows, rows.cols);
+  FinalNorm(*compute_, c, model_->decoder(), rows, normed);
+  Report(*compute_, {"llm.norm", -1, -1}, normed);
+  Logits(*compute_, model_->decoder(), normed, item.logits);
+  Report(*compute_, {"llm.logits", -1, -1}, item.logits);
+}
+
+Status NativeBackend::Step(std::span<StepItem> items) {
+  if (items.empty()) return {};
+  MINICPM_TRY(Plan(items));
+  compute_->arena().Reset();
+  const int64_t n_rows = runs_.back().row + runs_.back().n;
+  Matrix hidden = compute_->arena().NewMatrix(n_rows, model_->config().decoder.n_embed);
+  FillHidden(items, hidden);
+  RunDecoderLayers(*compute_, model_->config().decoder, model_->decoder(), pool_, runs_, hidden);
+  for (size_t i = 0; i < items.size(); ++i) FillOutputs(items[i], runs_[i], hidden);
+  for (const DecoderRun& run : runs_) pool_.Advance(run.seq, run.n);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> NewNativeBackend(std::shared_ptr<const NativeModel> model,
+                                                  const NativeBackendOptions& options) {
+  if (options.kv_dtype != DType::kF16 && options.kv_dtype != DType::kF32) {
+    return Fail(ErrorCode::kInvalidArgument, "the native engine keeps keys and values as f16 or f32");
+  }
+  const SequenceLayout layout = DecoderSequenceLayout(model->config().decoder, options.kv_dtype);
+  const int64_t tokens = std::max<int64_t>(options.kv_tokens, 1);
+  const uint64_t bytes = static_cast<uint64_t>((tokens + kKvBlockTokens - 1) / kKvBlockTokens) * layout.block_bytes();
+  const uint64_t available = AvailableMemoryBytes();
+  if (available != 0 && bytes > available) {
+    return Fail(ErrorCode::kResourceExhausted,
+                "a context of " + std::to_string(tokens) + " positions needs " + std::to_string(bytes >> 20) +
+                    " MB for keys and values, " + std::to_string(available >> 20) + " MB are available");
+  }
+  ComputeOptions compute_options;
+  compute_options.n_threads = options.n_threads;
+  compute_options.pin = options.pin;
+  compute_options.isa = options.isa;
+  MINICPM_ASSIGN(std::unique_ptr<Compute> compute, Compute::Create(compute_options));
+  return std::make_unique<NativeBackend>(std::move(model), std::move(compute), options.kv_dtype, tokens);
+}
+
+}  // namespace minicpm

@@ -1,0 +1,46 @@
+// NativeModel: a checkpoint's tensors bound to the towers' fields. Immutable and shared; the weights stay in the mapped files.
+// Not a place for scratch or threads: those belong to NativeBackend.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/blocks/model_config.h"
+#include "models/decoder/decoder.h"
+#include "models/projector/resampler.h"
+#include "models/siglip/siglip.h"
+#include "store/checkpoint.h"
+
+namespace minicpm {
+
+// Threads: const after Load.
+class NativeModel {
+ public:
+  // Errors: a tensor that is missing or has another dtype or shape than `config` asks for.
+  static Result<std::shared_ptr<const NativeModel>> Load(const ModelConfig& config,
+                                                         std::shared_ptr<const Checkpoint> checkpoint);
+
+  const ModelConfig& config() const { return config_; }
+  const SiglipWeights& vision() const { return vision_; }
+  const ResamplerWeights& resampler() const { return resampler_; }
+  const DecoderWeights& decoder() const { return decoder_; }
+
+ private:
+  NativeModel() = default;
+  ModelConfig config_;
+  std::shared_ptr<const Checkpoint> checkpoint_;
+  SiglipWeights vision_;
+  ResamplerWeights resampler_;
+  DecoderWeights decoder_;
+};
+
+// Which part of the model a tensor belongs to, for reports.
+struct PartListing {
+  const char* part;  // "vision", "resampler", "language"
+  std::vector<TensorSpec> tensors;
+};
+// Everything the native engine reads for this configuration.
+std::vector<PartListing> ListTensors(const ModelConfig& config);
+
+}  // namespace minicpm

@@ -1,0 +1,85 @@
+// Session: one timeline on one backend. Callers hand in the whole prompt every time; the session feeds only what differs
+// from what it already holds, then generates.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace minicpm {
+
+enum class FinishReason { kStop, kLength, kContext, kCancelled };
+// "stop", "length", "context", "cancelled".
+const char* FinishReasonName(FinishReason reason);
+
+struct GenerationOptions {
+  SamplingOptions sampling;
+  int64_t max_new_tokens = 2048;
+  std::vector<std::string> stop;  // generation ends before the first of these strings
+  bool ignore_stop_tokens = false;  // benchmarks and goldens: run to max_new_tokens
+  const std::atomic<bool>* cancel = nullptr;  // set it from anywhere to stop soon
+};
+
+// Progress and text while Generate runs; every method may be left alone. Threads: called on the caller's thread.
+class GenerationListener {
+ public:
+  virtual ~GenerationListener() = default;
+  virtual void OnViewEncoded(int64_t /*done*/, int64_t /*total*/, double /*ms*/) {}
+  virtual void OnPrefill(int64_t /*done*/, int64_t /*total*/) {}
+  // New text, always whole UTF-8 characters. Includes the reasoning, if the model thinks.
+  virtual void OnText(std::string_view /*text*/) {}
+};
+
+struct GenerationResult {
+  std::vector<int32_t> token_ids;  // generated, without the stop token
+  std::string text;                // all of it; SplitReasoning takes it apart
+  FinishReason finish_reason = FinishReason::kStop;
+  int64_t n_prompt_tokens = 0;
+  int64_t n_cached_tokens = 0;  // prompt positions that needed no work
+  int64_t n_image_tokens = 0;
+  int64_t n_image_views = 0;
+  double image_encode_ms = 0;
+  double prefill_ms = 0;
+  double first_token_ms = 0;  // from the start of Generate
+  double decode_ms = 0;       // from the first token to the last
+  double total_ms = 0;
+};
+
+struct SessionOptions {
+  int64_t context = 0;        // 0 = the engine's default
+  int64_t prefill_chunk = 256;  // positions fed at once; 0 = all
+};
+
+// Threads: one user at a time. Lifetime: keeps engine alive; `backend` outlives it.
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> Create(std::shared_ptr<const Engine> engine, Backend& backend,
+                                                 const SessionOptions& options);
+  ~Session();
+
+  // Encodes, feeds and generates. A cancelled call leaves a session that can go on.
+  // Errors: kResourceExhausted when the prompt does not fit into the context (with both numbers).
+  Result<GenerationResult> Generate(const Prompt& prompt, const GenerationOptions& options,
+                                    GenerationListener* listener = nullptr);
+
+  // Brings the timeline to exactly `prompt` and leaves the last row's logits in last_logits(). True unless cancelled.
+  Result<bool> Feed(const Prompt& prompt, const std::atomic<bool>* cancel, GenerationListener* listener);
+  std::span<float> last_logits();
+
+  // Positions held now.
+  int64_t length() const;
+  // Forgets positions from n on (for tests and tools; Generate does this by itself).
+  Status Rewind(int64_t n);
+
+ private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace minicpm

@@ -1,0 +1,85 @@
+// What config.json and preprocessor_config.json say about a model, checked. The families are values here, chosen once.
+// Not a place for behaviour: towers read their own struct, the engine reads the rest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace minicpm {
+
+enum class Family { kMiniCpmV26, kMiniCpmV45, kMiniCpmO45 };
+// "minicpm-v-2_6", "minicpm-v-4_5", "minicpm-o-4_5".
+const char* FamilyName(Family family);
+
+// SigLIP NaViT encoder (vision_config; attribute names of the official modeling_navit_siglip.py).
+struct VisionConfig {
+  int64_t n_embed = 1152;       // hidden_size, D
+  int64_t n_ffn = 4304;         // intermediate_size, Fv
+  int64_t n_layers = 27;        // num_hidden_layers as in the JSON
+  int64_t n_heads = 16;         // num_attention_heads
+  int64_t n_channels = 3;
+  int64_t image_px = 980;       // image_size: side of the position table, in pixels
+  int64_t patch_px = 14;        // patch_size
+  float eps = 1e-6f;            // layer_norm_eps
+  bool drop_last_layer = true;  // drop_vision_last_layer: the last layer is not run (and may be absent from the files)
+  int64_t n_kept_layers() const { return n_layers - (drop_last_layer ? 1 : 0); }
+  int64_t n_side() const { return image_px / patch_px; }  // rows of the position grid
+  int64_t head_dim() const { return n_embed / n_heads; }
+  int64_t n_patch_values() const { return n_channels * patch_px * patch_px; }
+};
+
+// Perceiver resampler (resampler.py): heads of 128, queries attend over projected patches.
+struct ResamplerConfig {
+  int64_t n_queries = 64;  // query_num, Q
+  int64_t n_embed = 0;     // E of the language model
+  int64_t n_input = 0;     // D of the vision tower
+  bool temporal = false;   // frames of a group share one set of keys, with temporal positions (V 4.5)
+  float eps = 1e-6f;
+  static constexpr int64_t kHeadDim = 128;
+  int64_t n_heads() const { return n_embed / kHeadDim; }
+};
+
+// Qwen2 / Qwen3 decoder (top level of config.json; attribute names of transformers' Qwen2Config, Qwen3Config).
+struct DecoderConfig {
+  int64_t n_embed = 0;        // hidden_size, E
+  int64_t n_ffn = 0;          // intermediate_size, F
+  int64_t n_layers = 0;
+  int64_t n_heads = 0;        // Hq
+  int64_t n_kv_heads = 0;     // Hkv
+  int64_t head_dim = 0;       // Hd
+  int64_t n_vocab = 0;        // N
+  int64_t max_positions = 0;  // max_position_embeddings
+  float eps = 1e-6f;          // rms_norm_eps
+  double rope_theta = 1e6;
+  bool qkv_bias = false;      // Qwen2
+  bool qk_norm = false;       // Qwen3
+  bool tied_head = false;     // tie_word_embeddings
+};
+
+struct ModelConfig {
+  Family family = Family::kMiniCpmV45;
+  std::string version;       // as written in config.json, may be empty
+  VisionConfig vision;
+  ResamplerConfig resampler;
+  DecoderConfig decoder;
+  // Preprocessing (preprocessor_config.json wins over slice_config of config.json where both speak).
+  int64_t max_slices = 9;
+  int64_t scale_resolution = 448;
+  bool slice_mode = true;
+  bool use_image_id = true;
+  float image_mean[3] = {0.5f, 0.5f, 0.5f};
+  float image_std[3] = {0.5f, 0.5f, 0.5f};
+  std::vector<int32_t> eos_ids;  // generation_config.json, else config.json
+};
+
+// Reads config.json and, where present, preprocessor_config.json and generation_config.json. Errors name file and key:
+// missing, wrong type, out of range, contradictory (heads that do not divide), or a model_type that is none of ours.
+Result<ModelConfig> ReadModelConfig(const std::string& folder);
+// The same from texts; empty preprocessor/generation text = absent file.
+Result<ModelConfig> ParseModelConfig(const std::string& config_json, const std::string& preprocessor_json,
+                                     const std::string& generation_json);
+
+}  // namespace minicpm

@@ -1,0 +1,131 @@
+// Implementation of siglip.h. Pre-norm blocks: x += out(attn(norm1(x))); x += fc2(gelu_tanh(fc1(norm2(x)))).
+#include "models/siglip/siglip.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/attention.h"
+#include "ops/elementwise.h"
+#include "ops/embedding.h"
+#include "ops/linear.h"
+#include "ops/norm.h"
+
+namespace minicpm {
+namespace {
+
+// Rows per piece: about 7 GFLOP of a 1152-wide layer, under 50 ms at 150 GFLOP/s. Rows are independent, so cutting
+// changes no bit.
+constexpr int64_t kRowsPerPiece = 256;
+
+}  // namespace
+
+Status VisitSiglip(const VisionConfig& c, const std::string& prefix, TensorVisitor& v, SiglipWeights& w) {
+  const std::string embeddings = prefix + "embeddings.";
+  MINICPM_TRY(v.Map(embeddings + "patch_embedding.weight", Shape{c.n_embed, c.n_channels, c.patch_px, c.patch_px},
+                    TensorRole::kConv, w.patch_embedding));
+  MINICPM_TRY(v.Copy(embeddings + "patch_embedding.bias", Shape{c.n_embed}, w.patch_bias));
+  MINICPM_TRY(v.Map(embeddings + "position_embedding.weight", Shape{c.n_side() * c.n_side(), c.n_embed},
+                    TensorRole::kEmbedding, w.position_embedding));
+  w.layers.resize(static_cast<size_t>(c.n_kept_layers()));
+  for (size_t i = 0; i < w.layers.size(); ++i) {
+    SiglipLayer& layer = w.layers[i];
+    const std::string p = prefix + "encoder.layers." + std::to_string(i) + ".";
+    MINICPM_TRY(VisitLayerNorm(v, p + "layer_norm1", c.n_embed, layer.norm1));
+    MINICPM_TRY(VisitLinear(v, p + "self_attn.q_proj", c.n_embed, c.n_embed, HasBias::kYes, layer.q));
+    MINICPM_TRY(VisitLinear(v, p + "self_attn.k_proj", c.n_embed, c.n_embed, HasBias::kYes, layer.k));
+    MINICPM_TRY(VisitLinear(v, p + "self_attn.v_proj", c.n_embed, c.n_embed, HasBias::kYes, layer.v));
+    MINICPM_TRY(VisitLinear(v, p + "self_attn.out_proj", c.n_embed, c.n_embed, HasBias::kYes, layer.out));
+    MINICPM_TRY(VisitLayerNorm(v, p + "layer_norm2", c.n_embed, layer.norm2));
+    MINICPM_TRY(VisitLinear(v, p + "mlp.fc1", c.n_ffn, c.n_embed, HasBias::kYes, layer.fc1));
+    MINICPM_TRY(VisitLinear(v, p + "mlp.fc2", c.n_embed, c.n_ffn, HasBias::kYes, layer.fc2));
+  }
+  return VisitLayerNorm(v, prefix + "post_layernorm", c.n_embed, w.post_norm);
+}
+
+SiglipRun::SiglipRun(const VisionConfig& config, const SiglipWeights& weights, ConstMatrix patches,
+                     const int32_t* position_ids, int item)
+    : config_(config), weights_(weights), patches_(patches), position_ids_(position_ids), item_(item) {
+  const int64_t n = patches.rows * config.n_embed;
+  memory_ = AllocateAligned(static_cast<size_t>(4 * n) * sizeof(float));
+  auto* f = reinterpret_cast<float*>(memory_.get());
+  hidden_ = Matrix(f, patches.rows, config.n_embed);
+  q_ = Matrix(f + n, patches.rows, config.n_embed);
+  k_ = Matrix(f + 2 * n, patches.rows, config.n_embed);
+  v_ = Matrix(f + 3 * n, patches.rows, config.n_embed);
+}
+
+void SiglipRun::Embed(Compute& compute) {
+  // A convolution whose kernel is its stride is a matmul over flattened patches.
+  LinearWeight patch;
+  patch.weight = weights_.patch_embedding;
+  patch.weight.shape = Shape{config_.n_embed, config_.n_patch_values()};
+  patch.bias = weights_.patch_bias.data();
+  Linear(compute, patches_, patch, hidden_);
+  ArenaScope scope(compute.arena());
+  Matrix positions = compute.arena().NewMatrix(hidden_.rows, hidden_.cols);
+  GatherRows(compute, weights_.position_embedding, {position_ids_, static_cast<size_t>(hidden_.rows)}, positions);
+  Add(compute, positions, hidden_);
+  Report(compute, {"vit.embed", -1, item_}, hidden_);
+}
+
+void SiglipRun::ProjectQkv(Compute& compute, const SiglipLayer& layer, int64_t row) {
+  const int64_t n = std::min(kRowsPerPiece, hidden_.rows - row);
+  ArenaScope scope(compute.arena());
+  Matrix normed = compute.arena().NewMatrix(n, config_.n_embed);
+  LayerNorm(compute, hidden_.Rows(row, n), layer.norm1.weight.data(), layer.norm1.bias.data(), config_.eps, normed);
+  Linear(compute, normed, layer.q.view(), q_.Rows(row, n));
+  Linear(compute, normed, layer.k.view(), k_.Rows(row, n));
+  Linear(compute, normed, layer.v.view(), v_.Rows(row, n));
+}
+
+void SiglipRun::AttendAndFeedForward(Compute& compute, const SiglipLayer& layer, int64_t row) {
+  const int64_t n = std::min(kRowsPerPiece, hidden_.rows - row);
+  const Matrix x = hidden_.Rows(row, n);
+  ArenaScope scope(compute.arena());
+  Matrix attended = compute.arena().NewMatrix(n, config_.n_embed);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim()));
+  DenseAttention(compute, q_.Rows(row, n), k_, v_, config_.n_heads, config_.n_heads, config_.head_dim(), scale,
+                 attended);
+  LinearAdd(compute, attended, layer.out.view(), x);
+  LayerNorm(compute, x, layer.norm2.weight.data(), layer.norm2.bias.data(), config_.eps, attended);
+  Matrix inner = compute.arena().NewMatrix(n, config_.n_ffn);
+  Linear(compute, attended, layer.fc1.view(), inner, Activation::kGeluTanh);
+  LinearAdd(compute, inner, layer.fc2.view(), x);
+}
+
+bool SiglipRun::Step(Compute& compute) {
+  switch (phase_) {
+    case Phase::kEmbed:
+      Embed(compute);
+      phase_ = weights_.layers.empty() ? Phase::kPostNorm : Phase::kQkv;
+      return false;
+    case Phase::kQkv:
+      ProjectQkv(compute, weights_.layers[layer_], row_);
+      row_ += kRowsPerPiece;
+      if (row_ >= hidden_.rows) {
+        row_ = 0;
+        phase_ = Phase::kRest;
+      }
+      return false;
+    case Phase::kRest:
+      AttendAndFeedForward(compute, weights_.layers[layer_], row_);
+      row_ += kRowsPerPiece;
+      if (row_ >= hidden_.rows) {
+        Report(compute, {"vit.layer", static_cast<int>(layer_), item_}, hidden_);
+        row_ = 0;
+        ++layer_;
+        phase_ = layer_ < weights_.layers.size() ? Phase::kQkv : Phase::kPostNorm;
+      }
+      return false;
+    case Phase::kPostNorm:
+      LayerNorm(compute, hidden_, weights_.post_norm.weight.data(), weights_.post_norm.bias.data(), config_.eps,
+                hidden_);
+      Report(compute, {"vit.post_norm", -1, item_}, hidden_);
+      phase_ = Phase::kDone;
+      return true;
+    case Phase::kDone: return true;
+  }
+  return true;
+}
+
+}  // namespace minicpm

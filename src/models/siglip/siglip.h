@@ -1,0 +1,61 @@
+// SigLIP NaViT vision encoder: patches of one view -> one row per patch. Official code: modeling_navit_siglip.py.
+// Not for pixels (src/image) or for what comes after the last norm (models/projector).
+#pragma once
+
+#include <vector>
+
+#include "models/blocks/model_config.h"
+#include "models/blocks/tensor_visitor.h"
+#include "ops/compute.h"
+
+namespace minicpm {
+
+struct SiglipLayer {
+  NormField norm1, norm2;
+  LinearField q, k, v, out;  // [D, D]
+  LinearField fc1;           // [Fv, D]
+  LinearField fc2;           // [D, Fv]
+};
+
+struct SiglipWeights {
+  TensorView patch_embedding;        // [D, 3, 14, 14], used as [D, C]
+  std::vector<float> patch_bias;     // [D]
+  TensorView position_embedding;     // [n_side^2, D]
+  std::vector<SiglipLayer> layers;   // kept layers only
+  NormField post_norm;
+};
+
+// Names every tensor under `prefix` ("vpm.").
+Status VisitSiglip(const VisionConfig& config, const std::string& prefix, TensorVisitor& v, SiglipWeights& w);
+
+// One view on its way through the encoder, cut into pieces of a few tens of milliseconds. Buffers belong to this object,
+// so a view may be interrupted between pieces. Lifetime: config, weights, patches and position_ids outlive it.
+class SiglipRun {
+ public:
+  // patches [P, C]; position_ids [P], each < n_side^2; item = view number for the Tap.
+  SiglipRun(const VisionConfig& config, const SiglipWeights& weights, ConstMatrix patches, const int32_t* position_ids,
+            int item);
+  // Does the next piece; true when output() is complete.
+  bool Step(Compute& compute);
+  // [P, D] after post_norm. Requires: Step returned true.
+  Matrix output() const { return hidden_; }
+
+ private:
+  void Embed(Compute& compute);
+  void ProjectQkv(Compute& compute, const SiglipLayer& layer, int64_t row);
+  void AttendAndFeedForward(Compute& compute, const SiglipLayer& layer, int64_t row);
+
+  const VisionConfig& config_;
+  const SiglipWeights& weights_;
+  ConstMatrix patches_;
+  const int32_t* position_ids_;
+  int item_;
+  AlignedBytes memory_;
+  Matrix hidden_, q_, k_, v_;  // [P, D] each
+  enum class Phase { kEmbed, kQkv, kRest, kPostNorm, kDone };
+  Phase phase_ = Phase::kEmbed;
+  size_t layer_ = 0;
+  int64_t row_ = 0;  // first row of the next piece
+};
+
+}  // namespace minicpm
