@@ -229,22 +229,14 @@ Status HeaderReader::ParseOffsets(simdjson::dom::element value, RawTensor& tenso
   return Corrupt(tensor, "must have data_offsets [begin, end] with begin <= end");
 }
 
-// The size must not overflow even when zero dims are left out, so that Shape::elements() is safe in any order.
 Status HeaderReader::CheckSize(const RawTensor& tensor) const {
-  int64_t nonzero_bytes = static_cast<int64_t>(SizeOf(tensor.dtype));
-  bool has_zero = false;
-  for (int i = 0; i < tensor.shape.rank(); ++i) {
-    const int64_t dim = tensor.shape[i];
-    if (dim == 0) {
-      has_zero = true;
-    } else if (__builtin_mul_overflow(nonzero_bytes, dim, &nonzero_bytes)) {
-      return Corrupt(tensor, "has shape " + tensor.shape.ToString() + ", whose size in bytes overflows");
-    }
+  const std::optional<int64_t> expected = CheckedBytes(tensor.dtype, tensor.shape);
+  if (!expected.has_value()) {
+    return Corrupt(tensor, "has shape " + tensor.shape.ToString() + ", whose size in bytes overflows");
   }
-  const uint64_t expected = has_zero ? 0 : static_cast<uint64_t>(nonzero_bytes);
-  if (tensor.end - tensor.begin != expected) {
+  if (tensor.end - tensor.begin != static_cast<uint64_t>(*expected)) {
     return Corrupt(tensor, "has shape " + tensor.shape.ToString() + " " + NameOf(tensor.dtype) + ", which takes " +
-                               std::to_string(expected) + " bytes, but its data_offsets span " +
+                               std::to_string(*expected) + " bytes, but its data_offsets span " +
                                std::to_string(tensor.end - tensor.begin));
   }
   return {};
@@ -272,6 +264,20 @@ Result<uint64_t> HeaderReader::CheckLayout(std::vector<RawTensor>& tensors) cons
 }
 
 }  // namespace
+
+std::optional<int64_t> CheckedBytes(DType dtype, const Shape& shape) {
+  int64_t bytes = static_cast<int64_t>(SizeOf(dtype));
+  bool has_zero = false;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] < 0) return std::nullopt;
+    if (shape[i] == 0) {
+      has_zero = true;
+    } else if (__builtin_mul_overflow(bytes, shape[i], &bytes)) {
+      return std::nullopt;
+    }
+  }
+  return has_zero ? 0 : bytes;
+}
 
 Result<SafetensorsFile> SafetensorsFile::Parse(std::span<const std::byte> bytes, const std::string& name) {
   const HeaderReader reader(Printable(name, 4096));

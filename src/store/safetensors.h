@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +16,10 @@
 #include "tensor/tensor.h"
 
 namespace minicpm {
+
+// Bytes of a tensor; nothing when a dim is negative or the product overflows. Zero dims are left out of the overflow
+// check, so that Shape::elements() is safe in any order.
+std::optional<int64_t> CheckedBytes(DType dtype, const Shape& shape);
 
 // Every promise of the format is checked when opening, without touching the data: header length within the file and at
 // most 100 MB, one JSON object, no name twice, product of dims without overflow, offsets that match shape and dtype,
