@@ -21,6 +21,27 @@ std::unexpected<Error> Invalid(const std::string& path, const std::string& name,
   return Fail(ErrorCode::kInvalidArgument, Printable(path, 4096) + ": tensor \"" + Printable(name) + "\" " + what);
 }
 
+// Place of a dtype in a file: wide elements first, ties as the Rust library breaks them (its enum, downwards).
+int Rank(DType dtype) {
+  switch (dtype) {
+    case DType::kI64:
+      return 0;
+    case DType::kF32:
+      return 1;
+    case DType::kI32:
+      return 2;
+    case DType::kBF16:
+      return 3;
+    case DType::kF16:
+      return 4;
+    case DType::kI8:
+      return 5;
+    case DType::kU8:
+      return 6;
+  }
+  return 7;
+}
+
 struct HeaderText {
   std::string json;
   uint64_t data_bytes = 0;
@@ -116,9 +137,7 @@ Status WriteSafetensors(const std::string& path, std::span<const SafetensorsFile
   std::vector<const SafetensorsFile::Entry*> sorted;
   for (const auto& tensor : tensors) sorted.push_back(&tensor);
   std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
-    const size_t size_a = SizeOf(a->view.dtype);
-    const size_t size_b = SizeOf(b->view.dtype);
-    return size_a != size_b ? size_a > size_b : a->name < b->name;
+    return a->view.dtype != b->view.dtype ? Rank(a->view.dtype) < Rank(b->view.dtype) : a->name < b->name;
   });
   std::vector<TensorSpec> specs;
   for (const auto* tensor : sorted) specs.push_back({tensor->name, tensor->view.dtype, tensor->view.shape});
