@@ -1,6 +1,6 @@
 // The small JSON Schema validator behind json_schema.h. Recursion follows the schema, whose depth we wrote ourselves.
 // Not hardened against hostile schemas.
-#include "support/json_schema.h"
+#include "tests/support/json_schema.h"
 
 #include <fstream>
 #include <set>

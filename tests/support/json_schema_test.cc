@@ -1,6 +1,6 @@
 // Tests of the schema validator, and of the schemas in docs/json/ themselves.
 // Not of what the program prints: the tests of apps/ do that with this validator.
-#include "support/json_schema.h"
+#include "tests/support/json_schema.h"
 
 #include <filesystem>
 
