@@ -19,13 +19,14 @@ struct Image {
 };
 
 struct ImageLimits {
-  uint64_t max_bytes = 64ull << 20;     // encoded size
-  uint64_t max_pixels = 178'956'970;    // Pillow's decompression bomb warning level
+  uint64_t max_bytes = 64ull << 20;   // encoded size
+  uint64_t max_pixels = 178'956'970;  // Pillow's decompression bomb warning level
 };
 
-// JPEG, PNG, WebP, GIF (first frame), TIFF, BMP, told apart by their content. EXIF orientation is applied; conversion to
-// RGB as Pillow's convert("RGB"), except 16-bit grey, which is scaled by >> 8. `name` stands for the input in messages.
-// Errors: kUnsupported (not one of the formats), kCorrupt (truncated, broken), kResourceExhausted (over a limit, with both numbers).
+// JPEG, PNG, WebP, GIF (first frame), TIFF, BMP, told apart by their content. EXIF orientation is applied; conversion
+// to RGB as Pillow's convert("RGB"), except 16-bit grey, which is scaled by >> 8. `name` stands for the input in
+// messages. Errors: kUnsupported (not one of the formats), kCorrupt (truncated, broken), kResourceExhausted (over a
+// limit, with both numbers).
 Result<Image> DecodeImage(std::span<const std::byte> bytes, const std::string& name, const ImageLimits& limits = {});
 Result<Image> LoadImage(const std::string& path, const ImageLimits& limits = {});
 
