@@ -1,0 +1,22 @@
+// What differs between the families above the towers: template, placeholders, sampling defaults, prompt limits.
+// One table, chosen once when the engine opens; nothing else in the engine asks which family it is.
+#pragma once
+
+#include <cstdint>
+
+#include "models/blocks/model_config.h"
+#include "sampling/sampler.h"
+#include "text/chat_template.h"
+
+namespace minicpm {
+
+struct FamilyTraits {
+  TemplateFamily template_family;
+  bool has_thinking;         // the template knows enable_thinking
+  bool opens_think_itself;   // thinking on: the prompt already ends inside <think>
+  SamplingOptions sampling;  // the official chat helper's sampling column
+  int64_t max_prompt_tokens;  // the chat helper's max_inp_length
+};
+const FamilyTraits& TraitsOf(Family family);
+
+}  // namespace minicpm

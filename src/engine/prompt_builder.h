@@ -1,0 +1,29 @@
+// PromptBuilder: messages -> template text with placeholders -> ids -> places of the views. Used by engine.cc only.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "engine/family.h"
+#include "engine/prompt.h"
+#include "models/blocks/model_config.h"
+#include "text/tokenizer.h"
+
+namespace minicpm {
+
+// Token ids and texts of the placeholder tokens, from the model's own vocabulary.
+struct PlaceholderTokens {
+  int32_t image_start, image_end, slice_start, slice_end, image_id_start, image_id_end, fill;
+};
+// Errors: kCorrupt naming the token that the tokenizer lacks.
+Result<PlaceholderTokens> FindPlaceholderTokens(const Tokenizer& tokenizer);
+
+// The placeholder of one picture, as the official processor writes it:
+// <image_id>K</image_id><image>fill*Q</image>, then slices row by row, a newline between rows.
+std::string PlaceholderText(const SlicePlan& plan, int64_t n_queries, bool use_image_id, int64_t image_index);
+
+Result<Prompt> BuildPrompt(const ModelConfig& config, const FamilyTraits& traits, const Tokenizer& tokenizer,
+                           const PlaceholderTokens& tokens, std::span<const Message> messages,
+                           const PromptOptions& options);
+
+}  // namespace minicpm

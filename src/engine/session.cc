@@ -1,0 +1,256 @@
+// Implementation of session.h: compare with what is held, encode, feed, generate.
+#include "engine/session.h"
+
+#include <algorithm>
+#include <string>
+
+#include "engine/media_encoder.h"
+#include "engine/stop_text.h"
+#include "models/blocks/model_config.h"
+#include "os/clock.h"
+#include "text/tokenizer.h"
+
+namespace minicpm {
+namespace {
+
+bool Cancelled(const std::atomic<bool>* cancel) {
+  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
+}
+
+// Bytes that the generated text may take before its string has to grow: generous for byte-level tokens.
+constexpr int64_t kReserveBytesPerToken = 16;
+
+}  // namespace
+
+const char* FinishReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop: return "stop";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kContext: return "context";
+    case FinishReason::kCancelled: return "cancelled";
+  }
+  return "unknown";
+}
+
+struct Session::Impl {
+  Impl(std::shared_ptr<const Engine> e, Backend& b, const SessionOptions& o)
+      : engine(std::move(e)), backend(b), options(o), media(engine->config(), b) {
+    logits.resize(static_cast<size_t>(b.shape().n_vocab));
+  }
+  ~Impl() {
+    if (seq >= 0) backend.Drop(seq);
+  }
+
+  int64_t CommonPrefix(const Prompt& prompt) const;
+  Status Forget(int64_t n);
+  Result<bool> Prefill(const Prompt& prompt, const std::atomic<bool>* cancel, GenerationListener* listener);
+  Status FeedChunk(const Prompt& prompt, int64_t begin, int64_t end);
+  Status FeedToken(int32_t id);
+  Result<FinishReason> Decode(const GenerationOptions& o, GenerationListener* listener, double start_ms,
+                              GenerationResult& result);
+
+  std::shared_ptr<const Engine> engine;
+  Backend& backend;
+  SessionOptions options;
+  MediaEncoder media;
+  SeqId seq = -1;
+  int64_t context = 0;
+  Prompt held;  // what the sequence holds: ids of all positions, and the media among them
+  std::vector<float> logits;
+  std::vector<StepItem> items;
+  double encode_ms = 0;
+  int64_t n_cached = 0;
+};
+
+// How many leading positions of `prompt` are held already: equal ids, and equal media where the ids are placeholders.
+int64_t Session::Impl::CommonPrefix(const Prompt& prompt) const {
+  const auto limit = static_cast<int64_t>(std::min(held.ids.size(), prompt.ids.size()));
+  int64_t n = 0;
+  while (n < limit && held.ids[static_cast<size_t>(n)] == prompt.ids[static_cast<size_t>(n)]) ++n;
+  const size_t spans = std::min(held.spans.size(), prompt.spans.size());
+  for (size_t i = 0; i < spans; ++i) {
+    const MediaSpan& a = held.spans[i];
+    const MediaSpan& b = prompt.spans[i];
+    if (std::min(a.begin, b.begin) >= n) return n;
+    if (a.begin != b.begin || a.n != b.n || a.view != b.view ||
+        !SameMedia(held.media[a.media], prompt.media[b.media])) {
+      return std::min(a.begin, b.begin);
+    }
+  }
+  // A placeholder beyond the shorter list belongs to text on the other side.
+  if (spans < held.spans.size()) n = std::min(n, held.spans[spans].begin);
+  if (spans < prompt.spans.size()) n = std::min(n, prompt.spans[spans].begin);
+  return n;
+}
+
+Status Session::Impl::Forget(int64_t n) {
+  MINICPM_ASSIGN(const int64_t reached, backend.Rewind(seq, n));
+  held.ids.resize(static_cast<size_t>(reached));
+  while (!held.spans.empty() && held.spans.back().begin >= reached) held.spans.pop_back();
+  return {};
+}
+
+// Rows [begin, end) as one Step: runs of text by id, runs of pictures by embedding. Logits for the prompt's last row.
+Status Session::Impl::FeedChunk(const Prompt& prompt, int64_t begin, int64_t end) {
+  items.clear();
+  auto span = std::find_if(prompt.spans.begin(), prompt.spans.end(),
+                           [begin](const MediaSpan& s) { return s.begin + s.n > begin; });
+  for (int64_t at = begin; at < end;) {
+    StepItem item;
+    item.seq = seq;
+    if (span != prompt.spans.end() && span->begin <= at) {
+      const int64_t n = std::min(span->begin + span->n, end) - at;
+      item.embeddings = media.Rows(prompt, *span).Rows(at - span->begin, n);
+      at += n;
+      if (at == span->begin + span->n) ++span;
+    } else {
+      const int64_t stop = span != prompt.spans.end() ? std::min(span->begin, end) : end;
+      item.token_ids = {prompt.ids.data() + at, static_cast<size_t>(stop - at)};
+      at = stop;
+    }
+    items.push_back(item);
+  }
+  if (end == static_cast<int64_t>(prompt.ids.size())) {
+    items.back().want_logits = WantRows::kLast;
+    items.back().logits = Matrix(logits.data(), 1, static_cast<int64_t>(logits.size()));
+  }
+  return backend.Step(items);
+}
+
+Result<bool> Session::Impl::Prefill(const Prompt& prompt, const std::atomic<bool>* cancel,
+                                    GenerationListener* listener) {
+  const auto total = static_cast<int64_t>(prompt.ids.size());
+  if (total == 0) return Fail(ErrorCode::kInvalidArgument, "the prompt is empty");
+  if (total > context) {
+    return Fail(ErrorCode::kResourceExhausted, "the prompt has " + std::to_string(total) +
+                                                   " tokens, but the context holds " + std::to_string(context));
+  }
+  // The last position is always fed again: its logits are wanted.
+  MINICPM_TRY(Forget(std::min(CommonPrefix(prompt), total - 1)));
+  const auto first = static_cast<int64_t>(held.ids.size());
+  n_cached = first;
+  const double encode_start = NowMs();
+  MINICPM_ASSIGN(const bool encoded, media.Encode(prompt, first, cancel, listener));
+  encode_ms = NowMs() - encode_start;
+  if (!encoded) return false;
+
+  held.media = prompt.media;
+  const int64_t chunk = options.prefill_chunk > 0 ? options.prefill_chunk : total;
+  for (int64_t at = first; at < total;) {
+    if (Cancelled(cancel)) return false;
+    const int64_t end = std::min(at + chunk, total);
+    MINICPM_TRY(FeedChunk(prompt, at, end));
+    held.ids.assign(prompt.ids.begin(), prompt.ids.begin() + end);
+    held.spans.clear();
+    std::copy_if(prompt.spans.begin(), prompt.spans.end(), std::back_inserter(held.spans),
+                 [end](const MediaSpan& s) { return s.begin < end; });
+    at = end;
+    if (listener != nullptr) listener->OnPrefill(at - first, total - first);
+  }
+  backend.Mark(seq);
+  return true;
+}
+
+Status Session::Impl::FeedToken(int32_t id) {
+  StepItem item;
+  item.seq = seq;
+  item.token_ids = {&id, 1};
+  item.want_logits = WantRows::kLast;
+  item.logits = Matrix(logits.data(), 1, static_cast<int64_t>(logits.size()));
+  MINICPM_TRY(backend.Step({&item, 1}));
+  held.ids.push_back(id);
+  return {};
+}
+
+// Allocates up front what it needs; nothing per token (StepItem lives on the stack, strings and vectors are reserved).
+Result<FinishReason> Session::Impl::Decode(const GenerationOptions& o, GenerationListener* listener, double start_ms,
+                                           GenerationResult& result) {
+  Sampler sampler(o.sampling, static_cast<int64_t>(logits.size()));
+  StreamDecoder decoder(engine->tokenizer());
+  const int64_t room = context - static_cast<int64_t>(held.ids.size());
+  const int64_t limit = std::min(o.max_new_tokens, room + 1);
+  StopText text(o.stop, static_cast<size_t>(limit * kReserveBytesPerToken));
+  result.token_ids.reserve(static_cast<size_t>(limit));
+  held.ids.reserve(held.ids.size() + static_cast<size_t>(limit));
+  const auto show = [listener](std::string_view s) {
+    if (listener != nullptr && !s.empty()) listener->OnText(s);
+  };
+  FinishReason reason = FinishReason::kLength;
+  double first_ms = NowMs();
+  while (static_cast<int64_t>(result.token_ids.size()) < o.max_new_tokens) {
+    if (Cancelled(o.cancel)) {
+      reason = FinishReason::kCancelled;
+      break;
+    }
+    const int32_t id = sampler.Sample(logits);
+    if (result.token_ids.empty()) {
+      first_ms = NowMs();
+      result.first_token_ms = first_ms - start_ms;
+    }
+    if (engine->IsStop(id) && !o.ignore_stop_tokens) {
+      reason = FinishReason::kStop;
+      break;
+    }
+    sampler.Observe(id);
+    result.token_ids.push_back(id);
+    show(text.Push(decoder.Push(id)));
+    if (text.stopped()) {
+      reason = FinishReason::kStop;
+      break;
+    }
+    if (static_cast<int64_t>(result.token_ids.size()) == o.max_new_tokens) break;
+    if (static_cast<int64_t>(held.ids.size()) == context) {
+      reason = FinishReason::kContext;
+      break;
+    }
+    MINICPM_TRY(FeedToken(id));
+  }
+  if (!text.stopped()) {
+    show(text.Push(decoder.Finish()));
+    if (!text.stopped()) show(text.Finish());
+  }
+  result.text = text.text();
+  result.decode_ms = NowMs() - first_ms;
+  return reason;
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::~Session() = default;
+
+Result<std::unique_ptr<Session>> Session::Create(std::shared_ptr<const Engine> engine, Backend& backend,
+                                                 const SessionOptions& options) {
+  auto impl = std::make_unique<Impl>(std::move(engine), backend, options);
+  impl->context = options.context > 0 ? options.context : impl->engine->default_context();
+  MINICPM_ASSIGN(impl->seq, backend.NewSeq(impl->context));
+  return std::unique_ptr<Session>(new Session(std::move(impl)));
+}
+
+Result<bool> Session::Feed(const Prompt& prompt, const std::atomic<bool>* cancel, GenerationListener* listener) {
+  return impl_->Prefill(prompt, cancel, listener);
+}
+
+Result<GenerationResult> Session::Generate(const Prompt& prompt, const GenerationOptions& options,
+                                           GenerationListener* listener) {
+  const double start_ms = NowMs();
+  GenerationResult result;
+  result.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+  result.n_image_tokens = prompt.n_media_tokens();
+  result.n_image_views = prompt.n_views();
+  MINICPM_ASSIGN(const bool fed, impl_->Prefill(prompt, options.cancel, listener));
+  result.n_cached_tokens = impl_->n_cached;
+  result.image_encode_ms = impl_->encode_ms;
+  result.prefill_ms = NowMs() - start_ms - impl_->encode_ms;
+  if (!fed) {
+    result.finish_reason = FinishReason::kCancelled;
+  } else {
+    MINICPM_ASSIGN(result.finish_reason, impl_->Decode(options, listener, start_ms, result));
+  }
+  result.total_ms = NowMs() - start_ms;
+  return result;
+}
+
+std::span<float> Session::last_logits() { return impl_->logits; }
+int64_t Session::length() const { return static_cast<int64_t>(impl_->held.ids.size()); }
+Status Session::Rewind(int64_t n) { return impl_->Forget(std::max<int64_t>(n, 0)); }
+
+}  // namespace minicpm

@@ -1,0 +1,109 @@
+// Tests of configuration reading: the official shapes, every kind of wrong value, and which file wins.
+#include "models/blocks/model_config.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace minicpm {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The public values of MiniCPM-V 4.5's config.json.
+std::string V45(const std::string& extra = "") {
+  return R"({"architectures": ["MiniCPMV"], "model_type": "minicpmv", "version": 4.5, "hidden_size": 4096,
+    "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+    "intermediate_size": 12288, "hidden_act": "silu", "rms_norm_eps": 1e-06, "rope_theta": 1000000,
+    "rope_scaling": null, "max_position_embeddings": 40960, "vocab_size": 151748, "tie_word_embeddings": false,
+    "attention_bias": false, "query_num": 64, "batch_3d_resampler": true, "drop_vision_last_layer": false,
+    "eos_token_id": 151645, "slice_config": {"max_slice_nums": 9, "patch_size": 14, "model_type": "minicpmv"},
+    "vision_config": {"hidden_size": 1152, "image_size": 980, "intermediate_size": 4304, "model_type": "siglip",
+    "num_attention_heads": 16, "num_hidden_layers": 27, "patch_size": 14})" +
+         (extra.empty() ? "" : ", " + extra) + "}";
+}
+
+std::string Replace(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string ErrorOf(const std::string& config, const std::string& preprocessor = "", const std::string& gen = "") {
+  const auto result = ParseModelConfig(config, preprocessor, gen);
+  return result.has_value() ? "no error" : result.error().message;
+}
+
+TEST(ModelConfig, ReadsV45) {
+  const auto m = ParseModelConfig(V45(), "", R"({"eos_token_id": [151645, 151643]})");
+  ASSERT_TRUE(m.has_value()) << m.error().message;
+  EXPECT_EQ(m->family, Family::kMiniCpmV45);
+  EXPECT_EQ(m->vision.n_kept_layers(), 27);
+  EXPECT_EQ(m->vision.head_dim(), 72);
+  EXPECT_EQ(m->vision.n_side(), 70);
+  EXPECT_EQ(m->resampler.n_heads(), 32);
+  EXPECT_TRUE(m->resampler.temporal);
+  EXPECT_TRUE(m->decoder.qk_norm);
+  EXPECT_FALSE(m->decoder.qkv_bias);
+  EXPECT_EQ(m->eos_ids, (std::vector<int32_t>{151645, 151643}));
+}
+
+TEST(ModelConfig, DropsTheLastVisionLayerUnlessTold) {
+  const auto m = ParseModelConfig(Replace(V45(), R"("drop_vision_last_layer": false,)", ""), "", "");
+  ASSERT_TRUE(m.has_value()) << m.error().message;
+  EXPECT_EQ(m->vision.n_kept_layers(), 26);
+}
+
+TEST(ModelConfig, V26IsQwen2WithBiases) {
+  std::string json = Replace(V45(), "4.5", "2.6");
+  json = Replace(json, R"("attention_bias": false, )", "");
+  json = Replace(json, R"("head_dim": 128,)", "");
+  const auto m = ParseModelConfig(json, "", "");
+  ASSERT_TRUE(m.has_value()) << m.error().message;
+  EXPECT_EQ(m->family, Family::kMiniCpmV26);
+  EXPECT_TRUE(m->decoder.qkv_bias);
+  EXPECT_FALSE(m->decoder.qk_norm);
+  EXPECT_EQ(m->decoder.head_dim, 128);
+  EXPECT_FALSE(m->resampler.temporal);
+}
+
+TEST(ModelConfig, VersionMayBeTextOrStandInThePreprocessor) {
+  EXPECT_TRUE(ParseModelConfig(Replace(V45(), "4.5", "\"4.5\""), "", "").has_value());
+  EXPECT_TRUE(ParseModelConfig(Replace(V45(), "\"version\": 4.5,", ""), R"({"version": 4.5})", "").has_value());
+}
+
+TEST(ModelConfig, PreprocessorWinsForSlicing) {
+  const auto m = ParseModelConfig(V45(), R"({"max_slice_nums": 4, "scale_resolution": 224, "patch_size": 14,
+    "norm_mean": [0.1, 0.2, 0.3]})", "");
+  ASSERT_TRUE(m.has_value()) << m.error().message;
+  EXPECT_EQ(m->max_slices, 4);
+  EXPECT_EQ(m->scale_resolution, 224);
+  EXPECT_FLOAT_EQ(m->image_mean[1], 0.2f);
+}
+
+TEST(ModelConfig, WrongValuesAreNamed) {
+  EXPECT_THAT(ErrorOf("{"), HasSubstr("config.json"));
+  EXPECT_THAT(ErrorOf("{}"), HasSubstr("model_type"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), "4.5", "3.0")), HasSubstr("\"minicpmv\" version \"3\" is not supported"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("hidden_size": 4096)", R"("hidden_size": -1)")), HasSubstr("hidden_size"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("hidden_size": 4096)", R"("hidden_size": 4097)")), HasSubstr("multiple of 128"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("hidden_size": 4096)", R"("hidden_size": "4096")")), HasSubstr("hidden_size"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("num_key_value_heads": 8)", R"("num_key_value_heads": 5)")),
+              HasSubstr("num_key_value_heads"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("head_dim": 128)", R"("head_dim": 127)")), HasSubstr("even"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), "\"silu\"", "\"gelu\"")), HasSubstr("silu"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("rope_scaling": null)", R"("rope_scaling": {"type": "yarn"})")),
+              HasSubstr("default"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("num_attention_heads": 16)", R"("num_attention_heads": 7)")),
+              HasSubstr("vision_config"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("batch_3d_resampler": true)", R"("batch_3d_resampler": false)")),
+              HasSubstr("batch_3d_resampler"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("attention_bias": false)", R"("attention_bias": true)")),
+              HasSubstr("attention_bias"));
+  EXPECT_THAT(ErrorOf(V45(), R"({"patch_size": 16})"), HasSubstr("preprocessor_config.json"));
+  EXPECT_THAT(ErrorOf(V45(), R"({"norm_std": [0.5, 0.5]})"), HasSubstr("three numbers"));
+  EXPECT_THAT(ErrorOf(V45(), R"({"norm_std": [0.5, 0, 0.5]})"), HasSubstr("norm_std"));
+  EXPECT_THAT(ErrorOf(V45(), "", R"({"eos_token_id": "x"})"), HasSubstr("generation_config.json"));
+}
+
+}  // namespace
+}  // namespace minicpm

@@ -1,0 +1,148 @@
+// Tests of generation on the tiny models: the answer does not depend on threads, chunking, rewinding or caching; stops,
+// limits and cancelling do what they say.
+#include <atomic>
+
+#include "gtest/gtest.h"
+#include "tests/golden/tiny_model.h"
+
+namespace minicpm::test {
+namespace {
+
+constexpr int64_t kTokens = 64;
+
+std::string Photo() { return std::string(MINICPM_SOURCE_DIR) + "/tests/data/photos/coffee.jpg"; }
+
+class Generation : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Families, Generation, testing::ValuesIn(TinyFamilies()), [](const auto& info) {
+  std::string name = info.param;
+  for (char& c : name) c = isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+});
+
+std::vector<int32_t> Greedy(TinyModel& m, Session& session, const Prompt& prompt) {
+  auto result = session.Generate(prompt, GreedyOptions(kTokens));
+  EXPECT_TRUE(result.has_value()) << result.error().message;
+  EXPECT_EQ(session.length(), static_cast<int64_t>(prompt.ids.size()) + kTokens - 1);
+  (void)m;
+  return result->token_ids;
+}
+
+TEST_P(Generation, SameTokensForAnyThreadCountAndChunking) {
+  std::vector<int32_t> expected;
+  std::vector<float> expected_logits;
+  for (const int n_threads : {1, 2, 3}) {
+    TinyModel m(GetParam(), {.n_threads = n_threads});
+    ASSERT_TRUE(m.ok());
+    const Prompt prompt = m.MakePrompt("What is in the image?", {Photo()});
+    ASSERT_GT(prompt.n_views(), 1);
+    for (const int64_t chunk : {int64_t{0}, int64_t{256}, int64_t{7}}) {
+      m.session.reset();
+      m.session = m.NewSession(2048, chunk);
+      const std::vector<int32_t> ids = Greedy(m, *m.session, prompt);
+      ASSERT_TRUE(m.session->Feed(prompt, nullptr, nullptr).value());
+      const auto logits = m.session->last_logits();
+      if (expected.empty()) {
+        expected = ids;
+        expected_logits.assign(logits.begin(), logits.end());
+      }
+      EXPECT_EQ(ids, expected) << n_threads << " threads, chunks of " << chunk;
+      // Stronger than tokens: the same bits.
+      EXPECT_TRUE(std::equal(logits.begin(), logits.end(), expected_logits.begin()))
+          << n_threads << " threads, chunks of " << chunk;
+    }
+  }
+}
+
+TEST_P(Generation, SameTokensAfterRewindAndFeedingAgain) {
+  TinyModel m(GetParam(), {.kv = DType::kF16});
+  ASSERT_TRUE(m.ok());
+  const Prompt prompt = m.MakePrompt("What is in the image?", {Photo()});
+  const auto expected = Greedy(m, *m.session, prompt);
+  const auto n = static_cast<int64_t>(prompt.ids.size());
+  for (const int64_t to : {n + 10, n, n - 1, n - 100, n / 2, int64_t{1}, int64_t{0}}) {
+    ASSERT_TRUE(m.session->Rewind(to).has_value());
+    EXPECT_EQ(m.session->length(), to);
+    EXPECT_EQ(Greedy(m, *m.session, prompt), expected) << "rewound to " << to;
+  }
+}
+
+TEST_P(Generation, ReusesThePrefixAndOnlyThePrefix) {
+  TinyModel m(GetParam(), {});
+  ASSERT_TRUE(m.ok());
+  const Prompt first = m.MakePrompt("What is in the image?", {Photo()});
+  const Prompt second = m.MakePrompt("What is in the picture?", {Photo()});
+  auto fresh = m.NewSession(2048, 256);
+  auto expected = fresh->Generate(second, GreedyOptions(kTokens));
+  ASSERT_TRUE(m.session->Generate(first, GreedyOptions(kTokens)).has_value());
+  auto reused = m.session->Generate(second, GreedyOptions(kTokens));
+  ASSERT_TRUE(expected.has_value() && reused.has_value());
+  EXPECT_EQ(expected->token_ids, reused->token_ids);
+  EXPECT_EQ(expected->n_cached_tokens, 0);
+  EXPECT_GE(reused->n_cached_tokens, second.n_media_tokens());
+  EXPECT_EQ(reused->n_image_tokens, second.n_media_tokens());
+
+  // Another picture with the same shape of prompt must not be taken for the first one.
+  auto altered = std::make_shared<ImageInput>(*first.media[0].image);
+  Image pixels = altered->image;
+  pixels.rgb[pixels.rgb.size() / 2] ^= 0x40;
+  Prompt third = first;
+  third.media[0].image = MakeImageInput("altered", pixels);
+  auto other = m.session->Generate(third, GreedyOptions(1));
+  ASSERT_TRUE(other.has_value());
+  EXPECT_LE(other->n_cached_tokens, first.spans[0].begin);
+}
+
+TEST_P(Generation, LimitsAndCancel) {
+  TinyModel m(GetParam(), {.context = 128});
+  ASSERT_TRUE(m.ok());
+  const Prompt prompt = m.MakePrompt("Hello", {});
+  auto five = m.session->Generate(prompt, GreedyOptions(5));
+  ASSERT_TRUE(five.has_value());
+  EXPECT_EQ(five->token_ids.size(), 5u);
+  EXPECT_EQ(five->finish_reason, FinishReason::kLength);
+
+  auto full = m.session->Generate(prompt, GreedyOptions(1000));
+  ASSERT_TRUE(full.has_value());
+  EXPECT_EQ(full->finish_reason, FinishReason::kContext);
+  EXPECT_EQ(full->token_ids.size(), 128 - prompt.ids.size() + 1);
+
+  std::atomic<bool> cancel = true;
+  GenerationOptions options = GreedyOptions(1000);
+  options.cancel = &cancel;
+  auto cancelled = m.session->Generate(prompt, options);
+  ASSERT_TRUE(cancelled.has_value());
+  EXPECT_EQ(cancelled->finish_reason, FinishReason::kCancelled);
+
+  auto again = m.session->Generate(prompt, GreedyOptions(5));
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->token_ids, five->token_ids);
+
+  const Prompt large = m.MakePrompt("Hello", {Photo()});
+  auto refused = m.session->Generate(large, GreedyOptions(5));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(refused.error().message.find("128"), std::string::npos);
+}
+
+TEST_P(Generation, StopStringsAndStopTokens) {
+  TinyModel m(GetParam(), {});
+  ASSERT_TRUE(m.ok());
+  const Prompt prompt = m.MakePrompt("Hello", {});
+  auto plain = m.session->Generate(prompt, GreedyOptions(kTokens));
+  ASSERT_TRUE(plain.has_value());
+  // A stop string out of the middle of the answer (valid UTF-8 by construction of the text).
+  size_t at = plain->text.size() / 2;
+  while (at > 0 && (static_cast<uint8_t>(plain->text[at]) & 0xc0) == 0x80) --at;
+  size_t end = std::min(at + 3, plain->text.size());
+  while (end < plain->text.size() && (static_cast<uint8_t>(plain->text[end]) & 0xc0) == 0x80) ++end;
+  GenerationOptions options = GreedyOptions(kTokens);
+  options.stop = {plain->text.substr(at, end - at)};
+  ASSERT_FALSE(options.stop[0].empty());
+  auto stopped = m.session->Generate(prompt, options);
+  ASSERT_TRUE(stopped.has_value());
+  EXPECT_EQ(stopped->finish_reason, FinishReason::kStop);
+  EXPECT_EQ(stopped->text, plain->text.substr(0, plain->text.find(options.stop[0])));
+}
+
+}  // namespace
+}  // namespace minicpm::test
