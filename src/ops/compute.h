@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "os/cpu_features.h"
 #include "os/thread_pool.h"
 #include "tensor/arena.h"
 #include "tensor/tap.h"
@@ -17,10 +18,13 @@ struct KernelTable;  // src/kernels/table.h
 }
 
 struct ComputeOptions {
-  int n_threads = 0;          // 0 = UsableCores()
+  int n_threads = 0;  // 0 = UsableCores()
   bool pin = false;
   std::string_view isa = "";  // "" = best available; "scalar", "avx2": narrow the choice (tests, --isa)
 };
+
+// The kernels for `isa`, or the best this CPU can run when it is empty. Errors: as Compute::Create.
+Result<const kernels::KernelTable*> ChooseKernels(std::string_view isa, const CpuFeatures& features);
 
 // Threads: one user at a time.
 class Compute {
@@ -30,7 +34,10 @@ class Compute {
 
   ThreadPool& pool() { return pool_; }
   const kernels::KernelTable& kernels() const { return *kernels_; }
+  // For the caller's own values. Operators leave it alone.
   Arena& arena() { return arena_; }
+  // For operators' temporaries; every operator empties it at its start, so it grows to the hungriest one and stays.
+  Arena& scratch() { return scratch_; }
   Tap* tap() const { return tap_; }
   void set_tap(Tap* tap) { tap_ = tap; }
 
@@ -39,6 +46,7 @@ class Compute {
   ThreadPool pool_;
   const kernels::KernelTable* kernels_;
   Arena arena_;
+  Arena scratch_;
   Tap* tap_ = nullptr;
 };
 

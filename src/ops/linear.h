@@ -1,5 +1,6 @@
-// Linear: y = epilogue(x W^T + b), the matmul everything stands on. Shapes [M, K] x [N, K] -> [M, N]; see docs/shapes.md.
-// A row of y depends on its row of x and on W only, bit for bit: not on M, on its neighbours, or on the thread count.
+// Linear: y = epilogue(x W^T + b), the matmul everything stands on. Shapes [M, K] x [N, K] -> [M, N]; see
+// docs/shapes.md. A row of y depends on its row of x and on W only, bit for bit: not on M, on its neighbours, or on the
+// thread count.
 #pragma once
 
 #include "ops/compute.h"

@@ -1,4 +1,5 @@
-// LayerNorm and RMSNorm over the last dimension, f32, in place or not. Not the place for per-model weight tricks (1 + w is folded at load).
+// LayerNorm and RMSNorm over the last dimension, f32, in place or not. Not the place for per-model weight tricks (1 + w
+// is folded at load).
 #pragma once
 
 #include "ops/compute.h"

@@ -1,0 +1,23 @@
+// The kernel tables, generated from the roster isa.inc.
+#include "kernels/table.h"
+
+#include "kernels/attention/attention.h"
+#include "kernels/convert/convert.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/norm/norm.h"
+
+namespace minicpm::kernels {
+namespace {
+
+constexpr KernelTable kTables[] = {
+#define MINICPM_ISA(name) \
+  {#name, &name##_matmul, &name##_attention, &name##_norm, &name##_elementwise, &name##_convert},
+#include "kernels/isa.inc"
+};
+
+}  // namespace
+
+std::span<const KernelTable> KernelTables() { return kTables; }
+
+}  // namespace minicpm::kernels
