@@ -69,8 +69,11 @@ Status ExpandCheckpoint(const std::string& from_folder, const std::string& to_fo
   const auto new_dtype = [&](const SafetensorsFile::Entry* e) {
     return IsFloat(e->view.dtype) ? dtype : e->view.dtype;
   };
-  std::stable_sort(entries.begin(), entries.end(),
-                   [&](const auto* a, const auto* b) { return SizeOf(new_dtype(a)) > SizeOf(new_dtype(b)); });
+  std::sort(entries.begin(), entries.end(), [&](const auto* a, const auto* b) {
+    const size_t size_a = SizeOf(new_dtype(a));
+    const size_t size_b = SizeOf(new_dtype(b));
+    return size_a != size_b ? size_a > size_b : a->name < b->name;
+  });
   std::vector<TensorSpec> specs;
   for (const auto* entry : entries) specs.push_back({entry->name, new_dtype(entry), entry->view.shape});
   const std::string path = (std::filesystem::path(to_folder) / "model.safetensors").string();
