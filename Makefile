@@ -27,7 +27,7 @@ build: setup
 	@echo '== build: configure (preset release)'
 	@cmake --preset release
 	@echo '== build: compile and link the program ($(JOBS) jobs)'
-	@cmake --build --preset release --parallel $(JOBS) --target minicpm
+	@cmake --build --preset release --parallel $(JOBS) --target minicpm_cli
 
 demo: build
 	@tools/demo
