@@ -1,5 +1,6 @@
-// Chat templates of the families, written natively: messages -> stretches of text for the tokenizer. No Jinja at run time.
-// Fact sheet: preprocessing section 10; truth in tests: the chat_template that ships with the tokenizers.
+// Chat templates of the families, written natively: messages -> stretches of text for the tokenizer. No Jinja at run
+// time. Truth: the "chat_template" that ships with the checkpoints, rendered with Jinja2
+// (reference/check_templates.py).
 #pragma once
 
 #include <optional>
@@ -17,7 +18,7 @@ enum class Thinking { kAuto, kOff, kOn };  // kAuto = leave it to the template (
 
 struct ToolCall {
   std::string name;
-  std::string arguments_json;  // a JSON object, compact or not, passed through as given
+  std::string arguments_json;  // passed through as given, so that a model's own broken JSON can be replayed
 };
 
 // One part of a message, in order. Media parts carry their placeholder text, which the engine made (trusted).
@@ -27,8 +28,8 @@ struct ContentPart {
 };
 
 struct ChatMessage {
-  std::string role;  // "system", "user", "assistant", "tool"
-  std::vector<ContentPart> parts;  // joined by one newline
+  std::string role;                      // "system", "user", "assistant", "tool"
+  std::vector<ContentPart> parts;        // joined by one newline
   std::optional<std::string> reasoning;  // assistant turns only
   std::vector<ToolCall> tool_calls;      // assistant turns only
 };
@@ -50,15 +51,19 @@ struct RenderedPrompt {
   std::vector<TextPiece> Pieces() const;
 };
 
-// Errors: kInvalidArgument (unknown role, system turn not first, tool JSON that is not an object: names the message number).
+// Errors, with the message's number: kInvalidArgument (no message, unknown role, reasoning or tool calls outside an
+// assistant turn, a tool definition that is not a JSON object), kUnsupported (tools or thinking on for V 2.6, tts for a
+// family that does not speak). A system turn that is not the first is rendered where it stands, as the templates do.
 Result<RenderedPrompt> RenderChat(TemplateFamily family, const std::vector<ChatMessage>& messages,
                                   const TemplateOptions& options);
 
-// Does the checkpoint's own template (tokenizer_config.json "chat_template" or chat_template.jinja) equal one that
-// RenderChat was written from? Returns a warning sentence when it differs or nothing when it is known or absent.
+// Does the checkpoint's own template (chat_template.jinja, chat_template.json or "chat_template" in
+// tokenizer_config.json) equal one that RenderChat was written from? Returns a warning sentence when it differs (or its
+// file cannot be read), nothing when it is known or absent.
 std::optional<std::string> CheckChatTemplate(TemplateFamily family, const std::string& folder);
 
-// Splits generated text into reasoning (inside <think>...</think>) and answer.
+// Splits generated text into reasoning (inside <think>...</think>) and answer, without the newlines that frame them.
+// Only a think block that opens the text counts; without its end everything is reasoning.
 struct SplitAnswer {
   std::string reasoning;
   std::string text;

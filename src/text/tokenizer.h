@@ -1,9 +1,11 @@
-// Tokenizer: bytes <-> token ids by byte-level BPE, always from the model's own files. Not for templates (chat_template.h) or placeholders.
-// Fact sheet: preprocessing section 9. Identical ids to the Hugging Face `tokenizers` library on valid UTF-8.
+// Tokenizer: bytes <-> token ids by byte-level BPE, always from the model's own files. Not for templates
+// (chat_template.h). Gives the ids of the Hugging Face `tokenizers` library on valid UTF-8 (docs/verification.md has
+// the figures).
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,24 +15,38 @@
 
 namespace minicpm {
 
-// A stretch of prompt text. Special tokens are recognised only in trusted stretches (those the template wrote);
-// neighbouring stretches are still encoded as one text, so merges may cross the seam.
+// A stretch of prompt text. Added tokens, special or not (<|im_end|>, <think>, ...), are recognised only in trusted
+// stretches (those the template wrote); neighbours are still encoded as one text, so merges may cross the seam.
 struct TextPiece {
   std::string_view text;
   bool trusted = false;
 };
 
+// Contents of the files of a checkpoint that describe its tokenizer; nothing = there is no such file.
+struct TokenizerFiles {
+  std::optional<std::string> tokenizer_json;
+  std::optional<std::string> vocab_json;
+  std::optional<std::string> merges_txt;
+  std::optional<std::string> added_tokens_json;
+  std::optional<std::string> tokenizer_config_json;
+};
+
 // Immutable after Load. Threads: const methods from several threads.
 class Tokenizer {
  public:
-  // Reads tokenizer.json, or vocab.json + merges.txt with added tokens from added_tokens.json / tokenizer_config.json.
-  // Errors: kNotFound, kCorrupt (which file, which entry), kUnsupported (a model type or pre-tokenizer that is not this family's).
+  // Reads tokenizer.json or, when there is none, vocab.json + merges.txt (with the Qwen2 pre-tokenizer); added tokens
+  // also from tokenizer_config.json (added_tokens_decoder) and, without a tokenizer.json, from added_tokens.json.
+  // Errors: kNotFound, kIo, kCorrupt (which file, which entry), kResourceExhausted (a file of absurd size),
+  // kUnsupported (a model type, normaliser, pre-tokenizer or flag of an added token that the families do not have).
   static Result<Tokenizer> Load(const std::string& folder);
+  // The same from memory.
+  static Result<Tokenizer> FromFiles(const TokenizerFiles& files);
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // Invalid UTF-8 is replaced by U+FFFD (maximal prefixes) before anything else.
+  // Invalid UTF-8 is replaced by U+FFFD (maximal prefixes) before anything else. allow_special = the text is trusted.
+  // Requires: less than 2 GiB of text.
   std::vector<int32_t> Encode(std::span<const TextPiece> pieces) const;
   std::vector<int32_t> Encode(std::string_view text, bool allow_special = false) const;
 
@@ -44,8 +60,9 @@ class Tokenizer {
   int32_t AddedTokenId(std::string_view text) const;
   int32_t vocab_size() const;  // highest id + 1
 
+  struct Impl;  // tokenizer_impl.h
+
  private:
-  struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
