@@ -1,0 +1,138 @@
+// Implementation of arguments.h. CLI11's exceptions end here.
+#include "arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <system_error>
+
+#include "command.h"
+
+namespace minicpm::cli {
+namespace {
+
+std::string Join(const std::vector<std::string>& words) {
+  std::string s;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) s += i + 1 == words.size() ? " or " : ", ";
+    s += words[i];
+  }
+  return s;
+}
+
+// "0.05" rather than "0.050000".
+std::string Short(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", v);
+  return text;
+}
+
+// What CLI11 found wrong, in one sentence without a full stop.
+std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::vector<std::string> extras = app.remaining();
+    const std::string first = extras.empty() ? "" : extras.front();
+    return (first.starts_with('-') ? "unknown option " : "unexpected argument ") + Printable(first, 200);
+  }
+  std::string text = error.what();
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) return text + ", but it is missing";
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    return text.substr(0, text.find(':')) + " needs a value";
+  }
+  return Printable(text, 400);
+}
+
+CLI::Option* Single(CLI::Option* option, const std::string& value_name) {
+  return option->type_name(value_name)->take_last()->allow_extra_args(false);
+}
+
+}  // namespace
+
+std::optional<int> ParseArguments(CLI::App& app, std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 takes vectors in
+  try {
+    app.parse(arguments);
+    return std::nullopt;
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return std::fflush(stdout) == 0 ? kExitDone : kExitFailed;
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "minicpm: %s (`%s --help` explains the options)\n", Explain(app, error).c_str(),
+                 app.get_name().c_str());
+    return kExitUsage;
+  }
+}
+
+CLI::Option* AddText(CLI::App& app, const std::string& names, std::string& value, const std::string& help,
+                     const std::string& value_name) {
+  return Single(app.add_option(names, value, help), value_name);
+}
+
+CLI::Option* AddOptionalText(CLI::App& app, const std::string& names, std::optional<std::string>& value,
+                             const std::string& help, const std::string& value_name) {
+  return Single(app.add_option_function<std::string>(
+                    names, [&value](const std::string& text) { value = text; }, help),
+                value_name);
+}
+
+CLI::Option* AddTextList(CLI::App& app, const std::string& names, std::vector<std::string>& values,
+                         const std::string& help, const std::string& value_name) {
+  return app.add_option(names, values, help)->type_name(value_name)->expected(1)->take_all()->allow_extra_args(false);
+}
+
+CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::string& value,
+                       const std::vector<std::string>& choices, const std::string& help) {
+  std::string value_name;
+  for (const std::string& choice : choices) value_name += (value_name.empty() ? "" : "|") + choice;
+  const auto check = [choices](const std::string& text) -> std::string {
+    if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
+    return "expected " + Join(choices) + ", found \"" + Printable(text) + "\"";
+  };
+  return Single(app.add_option(names, value, help)->check(CLI::Validator(check, "")), value_name);
+}
+
+CLI::Option* AddInteger(CLI::App& app, const std::string& names, std::optional<int64_t>& value, int64_t min,
+                        int64_t max, const std::string& help) {
+  const auto check = [min, max](const std::string& text) -> std::string {
+    const auto number = ParseInteger(text, min, max);
+    return number.has_value() ? "" : number.error().message;
+  };
+  const auto set = [&value, min, max](const std::string& text) {
+    if (const auto number = ParseInteger(text, min, max)) value = *number;
+  };
+  return Single(app.add_option_function<std::string>(names, set, help)->check(CLI::Validator(check, "")), "N");
+}
+
+CLI::Option* AddNumber(CLI::App& app, const std::string& names, std::optional<double>& value, double min, double max,
+                       const std::string& help) {
+  const auto check = [min, max](const std::string& text) -> std::string {
+    const auto number = ParseNumber(text, min, max);
+    return number.has_value() ? "" : number.error().message;
+  };
+  const auto set = [&value, min, max](const std::string& text) {
+    if (const auto number = ParseNumber(text, min, max)) value = *number;
+  };
+  return Single(app.add_option_function<std::string>(names, set, help)->check(CLI::Validator(check, "")), "X");
+}
+
+Result<int64_t> ParseInteger(const std::string& text, int64_t min, int64_t max) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && stop == end && value >= min && value <= max) return value;
+  return Fail(ErrorCode::kInvalidArgument, "expected a whole number from " + std::to_string(min) + " to " +
+                                               std::to_string(max) + ", found \"" + Printable(text) + "\"");
+}
+
+Result<double> ParseNumber(const std::string& text, double min, double max) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc() && stop == end && std::isfinite(value) && value >= min && value <= max) return value;
+  return Fail(ErrorCode::kInvalidArgument,
+              "expected a number from " + Short(min) + " to " + Short(max) + ", found \"" + Printable(text) + "\"");
+}
+
+}  // namespace minicpm::cli
