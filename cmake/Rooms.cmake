@@ -6,6 +6,10 @@ add_library(minicpm_flags INTERFACE)
 target_include_directories(minicpm_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 target_compile_options(minicpm_flags INTERFACE -Wall -Wextra -Wshadow -Wno-missing-field-initializers
   -fno-math-errno -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # g++ 12 sees these two in std::string + and std::expected where they are not.
+  target_compile_options(minicpm_flags INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
+endif()
 if(MINICPM_SANITIZE)
   target_compile_options(minicpm_flags INTERFACE -fsanitize=${MINICPM_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)

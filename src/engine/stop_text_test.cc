@@ -6,7 +6,7 @@
 namespace minicpm {
 namespace {
 
-std::string Run(const std::vector<std::string>& stops, const std::string& text, size_t piece, bool* stopped = nullptr) {
+std::string Shown(const std::vector<std::string>& stops, const std::string& text, size_t piece, bool* stopped = nullptr) {
   StopText t(stops, 64);
   std::string shown;
   for (size_t i = 0; i < text.size() && !t.stopped(); i += piece) shown += t.Push(text.substr(i, piece));
@@ -19,18 +19,18 @@ std::string Run(const std::vector<std::string>& stops, const std::string& text, 
 TEST(StopText, CutsBeforeTheFirstStopHoweverTheTextArrives) {
   for (size_t piece = 1; piece <= 20; ++piece) {
     bool stopped = false;
-    EXPECT_EQ(Run({"</end>", "STOP"}, "hello </en world STO STOP and more </end>", piece, &stopped),
+    EXPECT_EQ(Shown({"</end>", "STOP"}, "hello </en world STO STOP and more </end>", piece, &stopped),
               "hello </en world STO ");
     EXPECT_TRUE(stopped);
   }
 }
 
 TEST(StopText, GivesBackWhatOnlyLookedLikeAStop) {
-  for (size_t piece = 1; piece <= 5; ++piece) EXPECT_EQ(Run({"abcd"}, "xxabcab", piece), "xxabcab");
+  for (size_t piece = 1; piece <= 5; ++piece) EXPECT_EQ(Shown({"abcd"}, "xxabcab", piece), "xxabcab");
 }
 
 TEST(StopText, OverlappingBeginnings) {
-  for (size_t piece = 1; piece <= 5; ++piece) EXPECT_EQ(Run({"aab"}, "aaaab!", piece), "aa");
+  for (size_t piece = 1; piece <= 5; ++piece) EXPECT_EQ(Shown({"aab"}, "aaaab!", piece), "aa");
 }
 
 TEST(StopText, HoldsBackWhatMayBecomeAStop) {
@@ -41,7 +41,7 @@ TEST(StopText, HoldsBackWhatMayBecomeAStop) {
   EXPECT_EQ(t.Push("x"), "ENx");
 }
 
-TEST(StopText, EmptyStopsAreIgnored) { EXPECT_EQ(Run({""}, "abc", 1), "abc"); }
+TEST(StopText, EmptyStopsAreIgnored) { EXPECT_EQ(Shown({""}, "abc", 1), "abc"); }
 
 }  // namespace
 }  // namespace minicpm

@@ -29,7 +29,7 @@ class NativeBackend : public Backend {
     const ModelConfig& c = model_->config();
     return {c.decoder.n_embed, c.decoder.n_vocab, c.resampler.n_queries};
   }
-  const char* isa() const override { return IsaName(*compute_); }
+  const char* isa() const override { return compute_->isa(); }
   int n_threads() const override { return compute_->pool().size(); }
   void set_tap(Tap* tap) override { compute_->set_tap(tap); }
 
