@@ -19,8 +19,8 @@ namespace minicpm {
 namespace {
 
 constexpr const char* kFormat = "JPEG";
-// Real files have up to a dozen or so scans; each one costs a pass over the whole picture.
-constexpr int kMaxScans = 200;
+// Real files have a dozen or so; each one costs a pass over the whole picture.
+constexpr int kMaxScans = 64;
 constexpr std::string_view kExifStart("Exif\0\0", 6);
 constexpr std::string_view kXmpStart("http://ns.adobe.com/xap/1.0/\0", 29);
 

@@ -14,12 +14,13 @@
 #include <vector>
 
 #include "image/codec.h"
+#include "image/tiff_directory.h"
 
 namespace minicpm {
 namespace {
 
 constexpr const char* kFormat = "TIFF";
-constexpr int kMaxSamples = 16;
+constexpr int kMaxSamples = 6;
 
 // The file's bytes as libtiff reads them, and the first thing it complained about.
 struct Source {
@@ -210,7 +211,7 @@ Result<Layout> ReadLayout(const CodecInput& in, TIFF* tiff) {
     layout.block_height = std::min(rows, layout.height);
   }
   // A tile may be larger than the picture, but not so much larger that it becomes a bomb.
-  const uint64_t max_block = std::max<uint64_t>(uint64_t{4} * layout.width * layout.height, 1u << 20);
+  const uint64_t max_block = std::max<uint64_t>(uint64_t{2} * layout.width * layout.height, 1u << 22);
   if (layout.block_width == 0 || layout.block_height == 0 || layout.block_width > max_block / layout.block_height) {
     return Broken(in, kFormat,
                   "its blocks are " + std::to_string(layout.block_width) + " x " + std::to_string(layout.block_height) +
@@ -412,6 +413,7 @@ Result<Decoded> DecodeTiff(const CodecInput& in) {
   if (tiff == nullptr) {
     return Broken(in, kFormat, source.message[0] != '\0' ? source.message : "its directory cannot be read");
   }
+  MINICPM_TRY(CheckTiffDirectory(in, TIFFCurrentDirOffset(tiff.get())));
   MINICPM_ASSIGN(const Layout layout, ReadLayout(in, tiff.get()));
   Decoded decoded;
   MINICPM_ASSIGN(decoded.image, NewImage(in, kFormat, layout.width, layout.height));
