@@ -85,9 +85,9 @@ bool ReadRows(Job* job) {
   for (int pass = 0; pass < n_passes; ++pass) {
     for (size_t y = 0; y < height; ++y) {
       uint8_t* rgb = job->pixels + 3 * width * y;
-      uint8_t* samples = job->samples + (n_passes > 1 ? width * y : 0);
-      png_read_row(png, job->single ? samples : rgb, nullptr);
-      if (job->single && pass == n_passes - 1) Triple(job->lookup, samples, width, rgb);
+      uint8_t* row = !job->single ? rgb : n_passes == 1 ? job->samples : job->samples + width * y;
+      png_read_row(png, row, nullptr);
+      if (job->single && pass == n_passes - 1) Triple(job->lookup, row, width, rgb);
     }
   }
   png_read_end(png, job->end);
