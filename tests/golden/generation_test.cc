@@ -13,8 +13,8 @@ constexpr int64_t kTokens = 64;
 std::string Photo() { return std::string(MINICPM_SOURCE_DIR) + "/tests/data/photos/coffee.jpg"; }
 
 class Generation : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Families, Generation, testing::ValuesIn(TinyFamilies()), [](const auto& info) {
-  std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(Families, Generation, testing::ValuesIn(TinyFamilies()), [](const auto& param) {
+  std::string name = param.param;
   for (char& c : name) c = isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 });

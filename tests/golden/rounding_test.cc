@@ -1,5 +1,6 @@
-// What storing weights as bf16 or f16 costs: logits of a checkpoint whose f32 values fit neither format, against the same
-// checkpoint rounded. (The committed tiny weights fit both exactly, so goldens cannot show it.)
+// Weights whose f32 values fit neither bf16 nor f16, stored in both. (The committed tiny weights fit both exactly, so the
+// goldens cannot show what rounding does.)
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 
@@ -41,19 +42,24 @@ std::vector<float> LogitsOf(const std::string& folder) {
   return {logits.begin(), logits.end()};
 }
 
-TEST(Rounding, HalfPrecisionWeightsKeepTheLogits) {
+// The engine must add nothing of its own: a bf16 or f16 file and an f32 file with the same values give the same bits.
+// What the rounding itself does to the logits is a property of the weights; it is printed, and stands in
+// docs/verification.md.
+TEST(Rounding, HalfPrecisionFilesGiveTheBitsOfTheirValues) {
   for (const std::string& family : TinyFamilies()) {
-    TempDir exact, rounded;
+    TempDir exact;
     ASSERT_TRUE(ExpandCheckpoint(TinyFolder(family), exact.path(), DType::kF32).has_value());
     Disturb(exact.File("model.safetensors"));
-    const std::vector<float> expected = LogitsOf(exact.path());
+    const std::vector<float> original = LogitsOf(exact.path());
     for (const DType dtype : {DType::kBF16, DType::kF16}) {
+      TempDir rounded, widened;
       ASSERT_TRUE(ExpandCheckpoint(exact.path(), rounded.path(), dtype).has_value());
+      ASSERT_TRUE(ExpandCheckpoint(rounded.path(), widened.path(), DType::kF32).has_value());
       const std::vector<float> actual = LogitsOf(rounded.path());
-      const Closeness c = Compare<float>(expected, actual);
-      EXPECT_GE(c.cosine, 0.9999) << family << " " << NameOf(dtype);
+      EXPECT_EQ(actual, LogitsOf(widened.path())) << family << " " << NameOf(dtype);
+      const Closeness c = Compare<float>(original, actual);
       EXPECT_GT(c.max_difference, 0.0) << "the rounding changed nothing: the test would prove nothing";
-      RecordProperty(family + "_" + NameOf(dtype) + "_cosine", std::to_string(c.cosine));
+      std::printf("%s %s: cosine to unrounded weights %.6f\n", family.c_str(), NameOf(dtype), c.cosine);
     }
   }
 }
