@@ -25,6 +25,22 @@ SliceConfig SliceConfigOf(const ModelConfig& c, const PromptOptions& options) {
   return s;
 }
 
+// A picture far longer than wide is one view of many patches, whose attention grows with their square: bounded here.
+// 16384 is 16 times a square view; a 1 : 100,000 picture still fits.
+Status CheckViewSize(const ImageInput& image, const SlicePlan& plan, const SliceConfig& slicing) {
+  constexpr int64_t kMaxPatches = 16384;
+  for (const Size size : {plan.overview, plan.cols > 0 ? plan.slice : plan.overview}) {
+    const int64_t n = int64_t{size.width} / slicing.patch * (size.height / slicing.patch);
+    if (n > kMaxPatches) {
+      return Fail(ErrorCode::kResourceExhausted,
+                  Printable(image.name, 400) + ": a picture of " + std::to_string(image.image.width) + " x " +
+                      std::to_string(image.image.height) + " pixels gives a view of " + std::to_string(n) +
+                      " patches, more than " + std::to_string(kMaxPatches));
+    }
+  }
+  return {};
+}
+
 // Finds the views' places: every start marker is followed by exactly Q fill tokens. Only the builder writes these
 // special tokens (user text cannot), so the order of the places is the order of the views.
 Status FindSpans(const PlaceholderTokens& t, int64_t n_queries, Prompt& prompt) {
@@ -129,6 +145,7 @@ Result<Prompt> BuildPrompt(const ModelConfig& config, const FamilyTraits& traits
       media.image = part.image;
       media.slice_config = SliceConfigOf(config, options);
       media.plan = PlanSlices({part.image->image.width, part.image->image.height}, media.slice_config);
+      MINICPM_TRY(CheckViewSize(*part.image, media.plan, media.slice_config));
       out.parts.push_back({PlaceholderText(media.plan, config.resampler.n_queries, use_image_id,
                                            static_cast<int64_t>(prompt.media.size())),
                            true});

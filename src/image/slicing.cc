@@ -9,17 +9,10 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/py_round.h"
 
 namespace minicpm {
 namespace {
-
-// Python's round(): halves go to the even integer, whatever the rounding mode of the thread.
-double PyRound(double x) {
-  const double floor = std::floor(x);
-  const double rest = x - floor;
-  if (rest != 0.5) return rest < 0.5 ? floor : floor + 1.0;
-  return std::fmod(floor, 2.0) == 0.0 ? floor : floor + 1.0;
-}
 
 // Nearest multiple of divisor (halves to the even multiple), at least one. `length` may be fractional.
 int64_t EnsureDivide(double length, int divisor) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/py_round.h"
 #include "video/nearest_tick.h"
 
 namespace minicpm {
@@ -13,14 +14,6 @@ namespace {
 
 constexpr double kTick = 0.1;                     // seconds
 constexpr int64_t kMaxTicks = int64_t{10} << 20;  // twelve days
-
-// Python's round(): halves to the even integer.
-double PyRound(double x) {
-  const double floor = std::floor(x);
-  const double rest = x - floor;
-  if (rest != 0.5) return rest < 0.5 ? floor : floor + 1.0;
-  return std::fmod(floor, 2.0) == 0.0 ? floor : floor + 1.0;
-}
 
 std::unexpected<Error> Invalid(const std::string& what) { return Fail(ErrorCode::kInvalidArgument, what); }
 

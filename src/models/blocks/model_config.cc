@@ -55,7 +55,7 @@ Result<VisionConfig> ReadVision(const JsonObject& json) {
   MINICPM_ASSIGN(const std::string act, v.StringOr("hidden_act", "gelu_pytorch_tanh"));
   if (act != "gelu_pytorch_tanh") return v.Complain("hidden_act", "\"gelu_pytorch_tanh\"");
   if (c.n_embed % c.n_heads != 0) return v.Complain("num_attention_heads", "a divisor of hidden_size");
-  if (c.image_px < c.patch_px) return v.Complain("image_size", "at least patch_size");
+  if (c.n_side() < 2) return v.Complain("image_size", "at least twice patch_size");
   return c;
 }
 

@@ -95,6 +95,7 @@ TEST(ModelConfig, WrongValuesAreNamed) {
               HasSubstr("default"));
   EXPECT_THAT(ErrorOf(Replace(V45(), R"("num_attention_heads": 16)", R"("num_attention_heads": 7)")),
               HasSubstr("vision_config"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("image_size": 980)", R"("image_size": 20)")), HasSubstr("image_size"));
   EXPECT_THAT(ErrorOf(Replace(V45(), R"("batch_3d_resampler": true)", R"("batch_3d_resampler": false)")),
               HasSubstr("batch_3d_resampler"));
   EXPECT_THAT(ErrorOf(Replace(V45(), R"("attention_bias": false)", R"("attention_bias": true)")),
