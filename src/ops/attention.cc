@@ -8,8 +8,17 @@
 namespace minicpm {
 namespace {
 
-// Rows of one kernel call. Laying out a block of keys and values is paid once a call; more rows would leave the cache.
-constexpr int64_t kChunkRows = 96;
+// Rows of one kernel call. Laying out a block of keys and values is paid once a call; with more rows than this, queries
+// and results of a call would leave the second-level cache.
+constexpr int64_t kMostChunkRows = 512;
+constexpr int64_t kLeastChunkRows = 24;
+
+// Tokens of one kernel call: few enough that every thread gets several.
+int64_t ChunkTokens(int64_t tokens, int64_t group, int64_t n_kv_heads, int threads) {
+  const int64_t fair = tokens * group * n_kv_heads / (8 * threads);
+  const int64_t rows = std::clamp(fair, kLeastChunkRows, kMostChunkRows);
+  return std::min(std::max<int64_t>(1, rows / group), tokens);
+}
 
 void Attend(Compute& compute, const AttentionArgs& args) {
   const int64_t tokens = args.q.rows;
@@ -24,7 +33,7 @@ void Attend(Compute& compute, const AttentionArgs& args) {
 
   const kernels::AttentionKernels& kernel = *compute.kernels().attention;
   const int64_t group = args.n_heads / args.n_kv_heads;
-  const int64_t chunk_tokens = std::min(std::max<int64_t>(1, kChunkRows / group), tokens);
+  const int64_t chunk_tokens = ChunkTokens(tokens, group, args.n_kv_heads, compute.pool().size());
   const int64_t n_chunks = (tokens + chunk_tokens - 1) / chunk_tokens;
   const int64_t scratch_floats = (kernel.scratch_floats(chunk_tokens * group, args.head_dim) + 15) / 16 * 16;
   float* const scratch = compute.scratch().New<float>(scratch_floats * compute.pool().size());

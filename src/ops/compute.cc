@@ -43,4 +43,6 @@ Result<std::unique_ptr<Compute>> Compute::Create(const ComputeOptions& options) 
   return std::unique_ptr<Compute>(new Compute(n_threads, options.pin, table));
 }
 
+const char* Compute::isa() const { return kernels_->isa; }
+
 }  // namespace minicpm

@@ -34,6 +34,8 @@ class Compute {
 
   ThreadPool& pool() { return pool_; }
   const kernels::KernelTable& kernels() const { return *kernels_; }
+  // Name of the kernels' instruction set, as --isa takes it.
+  const char* isa() const;
   // For the caller's own values. Operators leave it alone.
   Arena& arena() { return arena_; }
   // For operators' temporaries; every operator empties it at its start, so it grows to the hungriest one and stays.

@@ -18,15 +18,15 @@ using kernels::SectionPlan;
 using kernels::WeightKernels;
 
 // Up to this many rows, reading weights in place beats laying them out.
-constexpr int64_t kMostDotRows = 8;
+constexpr int64_t kMostDotRows = 24;
 // Bytes of weights in one dot task: stays in the second-level cache for a second group of rows.
 constexpr int64_t kDotTaskBytes = int64_t{128} << 10;
-// Floats of x laid out at once (8 MiB), and rows that stay in the second-level cache while panels change.
-constexpr int64_t kPackedFloats = int64_t{2} << 20;
+// Floats of x laid out at once (18 MiB), and rows that stay in the second-level cache while panels change.
+constexpr int64_t kPackedFloats = int64_t{4608} << 10;
 constexpr int64_t kLeastPackedRows = 96;
 constexpr int64_t kCacheRows = 192;
 // Panels that share one pass over x.
-constexpr int64_t kGroupPanels = 4;
+constexpr int64_t kGroupPanels = 8;
 // Rows of a panel's result handled at a time at the end.
 constexpr int64_t kStoreRows = 64;
 
@@ -98,81 +98,123 @@ void DotProduct(Compute& compute, const Problem& p) {
   });
 }
 
-// x rows [row0, row0 + rows) laid out: section s, lane l, row r at packed + begin(s) * rows + (l * rows + r) *
-// steps(s).
-void PackRowsOfX(Compute& compute, const Problem& p, const SectionPlan& plan, int64_t row0, int64_t rows,
-                 float* packed) {
+// Rows [row0, row0 + rows) of x, laid out by the kernel in tiles: section s, lane l, tile t at
+// packed + begin(s) * padded + (l * padded + t * tile_rows) * steps(s), padded = rows rounded up to whole tiles.
+struct PackedRows {
+  int64_t row0;
+  int64_t rows;
+  int64_t padded;
+  float* data;
+};
+
+void PackRowsOfX(Compute& compute, const Problem& p, const SectionPlan& plan, const PackedRows& packed) {
   const MatmulKernels& kernel = *compute.kernels().matmul;
-  constexpr int64_t kTaskRows = 12;
-  compute.pool().ParallelFor((rows + kTaskRows - 1) / kTaskRows, [&](int64_t task, int) {
-    const int64_t end = std::min(rows, (task + 1) * kTaskRows);
+  const int64_t height = kernel.tile_rows;
+  compute.pool().ParallelFor(packed.padded / height, [&](int64_t tile, int) {
+    const int64_t first = tile * height;
+    const int rows = static_cast<int>(std::min(height, packed.rows - first));
     for (int64_t s = 0; s < plan.count; ++s) {
-      float* const section = packed + plan.begin(s) * rows;
-      for (int64_t r = task * kTaskRows; r < end; ++r) {
-        kernel.pack_x(p.x.row(row0 + r) + plan.begin(s), plan.len(s), plan.steps(s), section + r * plan.steps(s),
-                      rows * plan.steps(s));
-      }
+      const int64_t steps = plan.steps(s);
+      kernel.pack_x(p.x.row(packed.row0 + first) + plan.begin(s), p.x.stride, rows, plan.len(s), steps,
+                    packed.data + plan.begin(s) * packed.padded + first * steps, packed.padded * steps);
     }
   });
 }
 
-// Panels [first, first + count) of the result for rows [row0, row0 + rows).
-void PanelGroup(const MatmulKernels& kernel, const Problem& p, const SectionPlan& plan, int64_t row0, int64_t rows,
-                const float* packed, int64_t first, int64_t count, float* panels, float* c) {
+// Floats between the lanes of a panel (an odd number of lines, see matmul.h), and of a whole panel.
+int64_t LaneStride(int64_t steps, int64_t width) { return (steps * width / 16 | 1) * 16; }
+int64_t PanelFloats(const SectionPlan& plan, int64_t width) {
+  return kLanes * LaneStride(plan.section / kLanes, width);
+}
+
+// What one thread computes at a time: panels [panel, panel + panels) for packed rows [row, row + rows).
+struct Piece {
+  int64_t panel, panels, row, rows;
+};
+
+void ComputePiece(const MatmulKernels& kernel, const Problem& p, const SectionPlan& plan, const PackedRows& packed,
+                  const Piece& piece, float* panels, float* c) {
   const WeightKernels& weights = For(kernel, p.dtype);
   const int64_t width = kernel.panel_width;
-  const int64_t panel_floats = plan.section * width;
+  const int64_t panel_floats = PanelFloats(plan, width);
   for (int64_t s = 0; s < plan.count; ++s) {
     const int64_t steps = plan.steps(s);
-    for (int64_t g = 0; g < count; ++g) {
-      const int64_t col = (first + g) * width;
+    for (int64_t g = 0; g < piece.panels; ++g) {
+      const int64_t col = (piece.panel + g) * width;
       const int cols = static_cast<int>(std::min(width, p.n - col));
       (p.columns ? weights.pack_columns : weights.pack_rows)(p.at(col, plan.begin(s)), p.w_stride, cols, plan.len(s),
-                                                             steps, panels + g * panel_floats);
+                                                             steps, panels + g * panel_floats,
+                                                             LaneStride(steps, width));
     }
-    const float* const x = packed + plan.begin(s) * rows;
-    for (int64_t m = 0; m < rows; m += kCacheRows) {
-      const int64_t m_rows = std::min(kCacheRows, rows - m);
+    const float* const x = packed.data + plan.begin(s) * packed.padded;
+    for (int64_t m = 0; m < piece.rows; m += kCacheRows) {
+      const int64_t rows = std::min(kCacheRows, piece.rows - m);
       for (int64_t l = 0; l < kLanes; ++l) {
-        for (int64_t g = 0; g < count; ++g) {
-          kernel.tile(x + (l * rows + m) * steps, steps, m_rows, panels + g * panel_floats + l * steps * width,
-                      s == 0 && l == 0, c + (g * rows + m) * width);
+        for (int64_t g = 0; g < piece.panels; ++g) {
+          kernel.tile(x + (l * packed.padded + piece.row + m) * steps, steps, rows,
+                      panels + g * panel_floats + l * LaneStride(steps, width), s == 0 && l == 0,
+                      c + (g * piece.rows + m) * width);
         }
       }
     }
   }
-  for (int64_t g = 0; g < count; ++g) {
-    const int64_t col = (first + g) * width;
-    Finish(kernel, p, c + g * rows * width, width, row0, rows, col, std::min(width, p.n - col));
+  for (int64_t g = 0; g < piece.panels; ++g) {
+    const int64_t col = (piece.panel + g) * width;
+    Finish(kernel, p, c + g * piece.rows * width, width, packed.row0 + piece.row, piece.rows, col,
+           std::min(width, p.n - col));
   }
 }
+
+// Cuts a product into pieces: groups of panels with all rows first, then the last groups in slices of rows (or, when
+// there are few rows, in single panels), so that all threads finish together.
+class Pieces {
+ public:
+  Pieces(int64_t n_panels, int64_t rows, int threads) : n_panels_(n_panels), rows_(rows) {
+    group_ = std::clamp<int64_t>(n_panels / (4 * threads), 1, kGroupPanels);
+    slice_ = rows >= 4 * kCacheRows ? 2 * kCacheRows : rows;
+    const int64_t groups = (n_panels + group_ - 1) / group_;
+    whole_ = slice_ == rows ? groups : std::max<int64_t>(0, groups - threads);
+    slices_ = (rows + slice_ - 1) / slice_;
+    count_ = whole_ + (groups - whole_) * slices_;
+  }
+  int64_t count() const { return count_; }
+  Piece operator[](int64_t i) const {
+    Piece piece{};
+    const int64_t late = i - whole_;
+    const int64_t group = late < 0 ? i : whole_ + late / slices_;
+    piece.panel = group * group_;
+    piece.panels = std::min(group_, n_panels_ - piece.panel);
+    piece.row = late < 0 ? 0 : late % slices_ * slice_;
+    piece.rows = late < 0 ? rows_ : std::min(slice_, rows_ - piece.row);
+    return piece;
+  }
+
+ private:
+  int64_t n_panels_, rows_, group_, slice_, whole_, slices_, count_;
+};
 
 void TiledProduct(Compute& compute, const Problem& p) {
   const MatmulKernels& kernel = *compute.kernels().matmul;
   const SectionPlan plan(p.k());
-  const int64_t width = kernel.panel_width;
+  const int64_t height = kernel.tile_rows;
   const int threads = compute.pool().size();
-  const int64_t most_rows = std::max(kLeastPackedRows, kPackedFloats / plan.padded() / 12 * 12);
+  const int64_t most_rows = std::max(kLeastPackedRows, kPackedFloats / plan.padded()) / 12 * 12;
   const int64_t chunk_rows = std::min(p.x.rows, most_rows);
+  const int64_t padded_rows = (chunk_rows + height - 1) / height * height;
+  const int64_t n_panels = (p.n + kernel.panel_width - 1) / kernel.panel_width;
 
-  // Groups of panels first, single panels at the end so that all threads finish together.
-  const int64_t n_panels = (p.n + width - 1) / width;
-  const int64_t singles = std::min<int64_t>(n_panels, 6 * threads);
-  const int64_t groups = (n_panels - singles) / kGroupPanels;
-  const int64_t tasks = groups + (n_panels - groups * kGroupPanels);
-
-  float* const packed = compute.scratch().New<float>(chunk_rows * plan.padded());
-  const int64_t panel_floats = kGroupPanels * plan.section * width;
-  const int64_t c_floats = kGroupPanels * chunk_rows * width;
+  float* const data = compute.scratch().New<float>(padded_rows * plan.padded());
+  const int64_t panel_floats = kGroupPanels * PanelFloats(plan, kernel.panel_width);
+  const int64_t c_floats = kGroupPanels * chunk_rows * kernel.panel_width;
   float* const scratch = compute.scratch().New<float>((panel_floats + c_floats) * threads);
   for (int64_t row0 = 0; row0 < p.x.rows; row0 += chunk_rows) {
     const int64_t rows = std::min(chunk_rows, p.x.rows - row0);
-    PackRowsOfX(compute, p, plan, row0, rows, packed);
-    compute.pool().ParallelFor(tasks, [&](int64_t task, int thread) {
-      const bool group = task < groups;
-      const int64_t first = group ? task * kGroupPanels : groups * kGroupPanels + (task - groups);
+    const PackedRows packed{row0, rows, (rows + height - 1) / height * height, data};
+    PackRowsOfX(compute, p, plan, packed);
+    const Pieces pieces(n_panels, rows, threads);
+    compute.pool().ParallelFor(pieces.count(), [&](int64_t i, int thread) {
       float* const panels = scratch + thread * (panel_floats + c_floats);
-      PanelGroup(kernel, p, plan, row0, rows, packed, first, group ? kGroupPanels : 1, panels, panels + panel_floats);
+      ComputePiece(kernel, p, plan, packed, pieces[i], panels, panels + panel_floats);
     });
   }
 }

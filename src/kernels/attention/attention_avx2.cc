@@ -1,5 +1,8 @@
-// AVX2 and FMA form of attention.h. Per block of 64 keys: keys are laid out in panels of 16 columns, scores come from
-// tiles of 6 rows, then the running maximum moves, then the values are added in tiles of 6 rows by 16 dimensions.
+// AVX2 and FMA form of attention.h. Per block of 64 keys: keys and values are laid out in panels of 16 columns; then
+// groups of 24 rows get their scores in tiles of 6 rows, move their running maximum, and add the values in tiles of 6
+// rows by 16 dimensions. Keys, then values, of one block fill half of the first-level cache while a group runs over
+// them. Up to 7 rows (a decoded token and its group of heads) read keys and values in place instead. Both ways add in
+// the same order.
 #include "kernels/attention/attention.h"
 #include "kernels/simd_avx2.h"
 
@@ -7,19 +10,21 @@ namespace minicpm::kernels {
 namespace {
 
 constexpr int kTileRows = 6;
+constexpr int kMostDirectRows = 7;
+constexpr int kGroupRows = 24;
 constexpr int kPanel = 16;
 constexpr int kBlock = static_cast<int>(kKvBlockTokens);
-constexpr int kScoreVecs = kBlock / kVec;
+constexpr float kLog2E = 1.44269504f;
 
 inline int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 inline int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // One chunk's working memory.
 struct Work {
-  float* q;        // [rows, head_dim], multiplied by scale
+  float* q;        // [rows, head_dim], multiplied by scale * log2(e)
   float* keys;     // [4 panels][head_dim][16]
   float* values;   // [panels][64][16 or 8]
-  float* scores;   // [rows, 64]
+  float* scores;   // [24 rows, 64] of one group
   float* out;      // [rows, width] not yet divided by the sum
   float* maximum;  // [rows]
   float* sum;      // [rows]
@@ -30,7 +35,7 @@ struct Work {
 
 int64_t ScratchFloats(int64_t rows, int64_t head_dim) {
   const int64_t width = RoundUp(head_dim, kVec);
-  return RoundUp(rows * head_dim, kPanel) + kBlock * head_dim + kBlock * (width + kVec) + rows * kBlock +
+  return RoundUp(rows * head_dim, kPanel) + kBlock * head_dim + kBlock * (width + kVec) + kGroupRows * kBlock +
          RoundUp(rows * width, kPanel) + 3 * RoundUp(rows, kPanel);
 }
 
@@ -47,7 +52,7 @@ Work Divide(const AttentionChunk& a) {
   w.q = take(w.rows * a.head_dim);
   w.keys = take(kBlock * a.head_dim);
   w.values = take(kBlock * (w.width + kVec));
-  w.scores = take(w.rows * kBlock);
+  w.scores = take(kGroupRows * kBlock);
   w.out = take(w.rows * w.width);
   w.maximum = take(w.rows);
   w.sum = take(w.rows);
@@ -62,11 +67,19 @@ void ScaleRow(const float* x, int64_t n, float scale, float* y) {
   if (i < n) StoreFirst(y + i, n - i, Mul(LoadFirst(x + i, n - i), s));
 }
 
+inline void PrefetchBytes(const void* p, int64_t bytes) {
+  for (int64_t b = 0; b < bytes + 63; b += 64) _mm_prefetch(static_cast<const char*>(p) + b, _MM_HINT_T1);
+}
+
 void Begin(const AttentionChunk& a, const Work& w) {
+  constexpr int64_t kTokensAhead = 4;
+  const int64_t width = a.group * a.head_dim;
+  float* q = w.q;
   for (int64_t t = 0; t < a.tokens; ++t) {
-    for (int64_t g = 0; g < a.group; ++g) {
-      ScaleRow(a.q + t * a.q_stride + g * a.head_dim, a.head_dim, a.scale, w.q + (t * a.group + g) * a.head_dim);
-    }
+    const float* const row = a.q + t * a.q_stride;
+    if (t + kTokensAhead < a.tokens) PrefetchBytes(row + kTokensAhead * a.q_stride, width * 4);
+    ScaleRow(row, width, a.scale * kLog2E, q);
+    q += width;
   }
   for (int64_t i = 0; i < w.rows * w.width; i += kVec) Store(w.out + i, Zero());
   for (int64_t r = 0; r < w.rows; ++r) {
@@ -136,140 +149,302 @@ void ScoreTile(const float* q, int64_t head_dim, const float* panel, float* scor
   }
 }
 
-void ScoreRows(const float* q, int64_t rows, int64_t head_dim, const float* panel, float* scores) {
-  int64_t r = 0;
-  for (; r + kTileRows <= rows; r += kTileRows) ScoreTile<6>(q + r * head_dim, head_dim, panel, scores + r * kBlock);
-  q += r * head_dim;
-  scores += r * kBlock;
-  switch (rows - r) {
-    case 1:
-      return ScoreTile<1>(q, head_dim, panel, scores);
-    case 2:
-      return ScoreTile<2>(q, head_dim, panel, scores);
-    case 3:
-      return ScoreTile<3>(q, head_dim, panel, scores);
-    case 4:
-      return ScoreTile<4>(q, head_dim, panel, scores);
-    case 5:
-      return ScoreTile<5>(q, head_dim, panel, scores);
-    default:
-      return;
-  }
+template <int R>
+void ScorePanels(const float* q, int64_t head_dim, const float* keys, int64_t n, float* scores) {
+  for (int64_t j = 0; j < n; j += kPanel) ScoreTile<R>(q, head_dim, keys + j * head_dim, scores + j);
 }
 
-// Turns n scores into exp(score - running maximum), moves the maximum, the sum, and says what to keep of the past.
-void Softmax(float* scores, int64_t n, float& maximum, float& sum, float& keep) {
-  Vec top = Set(-__builtin_inff());
-  int64_t j = 0;
-  for (; j + kVec <= n; j += kVec) top = _mm256_max_ps(top, Load(scores + j));
-  if (j < n) {
-    const Vec valid = _mm256_castsi256_ps(FirstLanes(n - j));
-    top = _mm256_max_ps(top, _mm256_blendv_ps(Set(-__builtin_inff()), Load(scores + j), valid));
+// Scores straight from the keys: S[r][j] for R rows and 8 keys, of which `valid` exist.
+template <class K, int R>
+void ScoreDirect(const float* q, int64_t head_dim, const typename K::Type* k, int64_t stride, int64_t valid,
+                 float* scores) {
+  Vec sum[R];
+#pragma GCC unroll 7
+  for (int r = 0; r < R; ++r) sum[r] = Zero();
+  for (int64_t d = 0; d < head_dim; d += kVec) {
+    const int64_t dims = Min(head_dim - d, kVec);
+    Vec v[8];
+    if (valid == kVec && dims == kVec) {
+      for (int j = 0; j < 8; ++j) v[j] = K::Get(k + j * stride + d);
+    } else {
+      for (int j = 0; j < 8; ++j) v[j] = j < valid ? K::GetFirst(k + j * stride + d, dims) : Zero();
+    }
+    Transpose8x8(v);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      if (i >= dims) break;
+#pragma GCC unroll 7
+      for (int r = 0; r < R; ++r) sum[r] = Fma(_mm256_broadcast_ss(q + r * head_dim + d + i), v[i], sum[r]);
+    }
   }
-  const float here = MaxLanes(top);
-  const float next = here > maximum ? here : maximum;
-  keep = _mm256_cvtss_f32(Exp(Set(maximum - next)));
-  maximum = next;
-  const Vec m = Set(next);
-  Vec part = Zero();
-  for (j = 0; j + kVec <= n; j += kVec) {
-    const Vec p = Exp(_mm256_sub_ps(Load(scores + j), m));
-    Store(scores + j, p);
-    part = Add(part, p);
-  }
-  if (j < n) {
-    const Vec valid = _mm256_castsi256_ps(FirstLanes(n - j));
-    const Vec p = _mm256_and_ps(Exp(_mm256_sub_ps(Load(scores + j), m)), valid);
-    Store(scores + j, p);
-    part = Add(part, p);
-  }
-  sum = _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(sum), _mm_set_ss(keep), _mm_set_ss(SumLanes(part))));
+#pragma GCC unroll 7
+  for (int r = 0; r < R; ++r) Store(scores + r * kBlock, sum[r]);
 }
 
-// out[r][d] = keep[r] * out[r][d] + sum over j < n of p[r][j] v[j][d]; R rows, N vectors of dimensions.
-template <int R, int N>
-void ValueTile(const float* p, int64_t n, const float* values, const float* keep, float* out, int64_t width) {
+// 2^x for -126 <= x <= 0 (what is lower counts as -126); relative error below 1.3e-7. x = n + r, n by adding a constant
+// that pushes the fraction out; 2^r by a polynomial of degree 6 fitted on |r| <= 1/2 (error 2e-9); n goes into the
+// exponent.
+inline Vec Exp2(Vec x) {
+  x = _mm256_max_ps(Set(-126.0f), x);  // operand order keeps NaN
+  const Vec shifted = Add(x, Set(12582912.0f));
+  const Vec r = _mm256_sub_ps(x, _mm256_sub_ps(shifted, Set(12582912.0f)));
+  Vec p = Set(0.00015353351773228496f);
+  p = Fma(p, r, Set(0.0013398887822404504f));
+  p = Fma(p, r, Set(0.009618437848985195f));
+  p = Fma(p, r, Set(0.055503323674201965f));
+  p = Fma(p, r, Set(0.24022647738456726f));
+  p = Fma(p, r, Set(0.6931471824645996f));
+  p = Fma(p, r, Set(1.0f));
+  const __m256i n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
+}
+
+// v[r] becomes one register with a reduction of v[r]'s lanes in lane r.
+template <class Op>
+inline Vec ReduceRows(Vec v[8], Op op) {
+  Transpose8x8(v);
+  return op(op(op(v[0], v[1]), op(v[2], v[3])), op(op(v[4], v[5]), op(v[6], v[7])));
+}
+
+// Turns the first seen[r] scores of up to 8 rows into 2^(score - running maximum), moves maxima and sums, and says what
+// to keep of the past.
+void Softmax(float* scores, int rows, const int64_t* seen, float* maximum, float* sum, float* keep) {
+  const Vec lowest = Set(-__builtin_inff());
+  Vec part[8];
+  for (int r = 0; r < 8; ++r) {
+    part[r] = lowest;
+    if (r >= rows) continue;
+    const float* s = scores + r * kBlock;
+    int64_t j = 0;
+    for (; j + kVec <= seen[r]; j += kVec) part[r] = _mm256_max_ps(part[r], Load(s + j));
+    if (j < seen[r]) {
+      const Vec valid = _mm256_castsi256_ps(FirstLanes(seen[r] - j));
+      part[r] = _mm256_max_ps(part[r], _mm256_blendv_ps(lowest, Load(s + j), valid));
+    }
+  }
+  const Vec here = ReduceRows(part, [](Vec a, Vec b) { return _mm256_max_ps(a, b); });
+  const Vec before = LoadFirst(maximum, rows);
+  const Vec top = _mm256_max_ps(before, here);
+  const Vec kept = Exp2(_mm256_sub_ps(before, top));
+  StoreFirst(maximum, rows, top);
+  StoreFirst(keep, rows, kept);
+  for (int r = 0; r < 8; ++r) {
+    part[r] = Zero();
+    if (r >= rows) continue;
+    float* s = scores + r * kBlock;
+    const Vec m = _mm256_broadcast_ss(maximum + r);
+    int64_t j = 0;
+    for (; j + kVec <= seen[r]; j += kVec) {
+      const Vec p = Exp2(_mm256_sub_ps(Load(s + j), m));
+      Store(s + j, p);
+      part[r] = Add(part[r], p);
+    }
+    if (j < seen[r]) {
+      const Vec valid = _mm256_castsi256_ps(FirstLanes(seen[r] - j));
+      const Vec p = _mm256_and_ps(Exp2(_mm256_sub_ps(Load(s + j), m)), valid);
+      Store(s + j, p);
+      part[r] = Add(part[r], p);
+    }
+  }
+  const Vec added = ReduceRows(part, [](Vec a, Vec b) { return Add(a, b); });
+  StoreFirst(sum, rows, Fma(LoadFirst(sum, rows), kept, added));
+}
+
+// out[r][d] = keep[r] * out[r][d] + sum over j < n of p[r][j] v[j][d]; R rows, N vectors of dimensions, the last one
+// with `dims` of them.
+template <class V, int R, int N>
+void ValueTile(const float* p, int64_t n, const typename V::Type* v, int64_t stride, int64_t dims, const float* keep,
+               float* out, int64_t width) {
   Vec sum[R][N];
-#pragma GCC unroll 6
+#pragma GCC unroll 7
   for (int r = 0; r < R; ++r) {
     const Vec k = _mm256_broadcast_ss(keep + r);
 #pragma GCC unroll 2
     for (int i = 0; i < N; ++i) sum[r][i] = Mul(Load(out + r * width + i * kVec), k);
   }
-  for (int64_t j = 0; j < n; ++j) {
-    Vec v[N];
-#pragma GCC unroll 2
-    for (int i = 0; i < N; ++i) v[i] = Load(values + j * N * kVec + i * kVec);
-#pragma GCC unroll 6
+  for (int64_t j = 0; j < n; ++j, v += stride) {
+    Vec x[N];
+    if constexpr (N == 2) x[0] = V::Get(v);
+    x[N - 1] = dims == kVec ? V::Get(v + (N - 1) * kVec) : V::GetFirst(v + (N - 1) * kVec, dims);
+#pragma GCC unroll 7
     for (int r = 0; r < R; ++r) {
-      const Vec x = _mm256_broadcast_ss(p + r * kBlock + j);
+      const Vec weight = _mm256_broadcast_ss(p + r * kBlock + j);
 #pragma GCC unroll 2
-      for (int i = 0; i < N; ++i) sum[r][i] = Fma(x, v[i], sum[r][i]);
+      for (int i = 0; i < N; ++i) sum[r][i] = Fma(weight, x[i], sum[r][i]);
     }
   }
-#pragma GCC unroll 6
+#pragma GCC unroll 7
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
     for (int i = 0; i < N; ++i) Store(out + r * width + i * kVec, sum[r][i]);
   }
 }
 
+// Values in panels as PackValues leaves them.
 template <int R>
-void ValueRows(const float* p, int64_t n, const float* values, const float* keep, float* out, int64_t width) {
+void ValuePanels(const float* p, int64_t n, const float* values, const float* keep, float* out, int64_t width) {
   int64_t d = 0;
   for (; width - d > kVec; d += kPanel) {
-    ValueTile<R, 2>(p, n, values, keep, out + d, width);
+    ValueTile<LoadF32, R, 2>(p, n, values, kPanel, kVec, keep, out + d, width);
     values += kBlock * kPanel;
   }
-  if (d < width) ValueTile<R, 1>(p, n, values, keep, out + d, width);
+  if (d < width) ValueTile<LoadF32, R, 1>(p, n, values, kVec, kVec, keep, out + d, width);
 }
 
-void ValueAny(int rows, const float* p, int64_t n, const float* values, const float* keep, float* out, int64_t width) {
+// Values where they lie.
+template <class V, int R>
+void ValueDirect(const float* p, int64_t n, const typename V::Type* v, int64_t stride, int64_t head_dim,
+                 const float* keep, float* out, int64_t width) {
+  int64_t d = 0;
+  for (; head_dim - d > kVec; d += kPanel) {
+    ValueTile<V, R, 2>(p, n, v + d, stride, Min(head_dim - d - kVec, kVec), keep, out + d, width);
+  }
+  if (d < head_dim) ValueTile<V, R, 1>(p, n, v + d, stride, head_dim - d, keep, out + d, width);
+}
+
+// fn<R>() for R = rows.
+template <class Fn>
+inline void ForRowCount(int64_t rows, Fn fn) {
   switch (rows) {
     case 1:
-      return ValueRows<1>(p, n, values, keep, out, width);
+      return fn.template operator()<1>();
     case 2:
-      return ValueRows<2>(p, n, values, keep, out, width);
+      return fn.template operator()<2>();
     case 3:
-      return ValueRows<3>(p, n, values, keep, out, width);
+      return fn.template operator()<3>();
     case 4:
-      return ValueRows<4>(p, n, values, keep, out, width);
+      return fn.template operator()<4>();
     case 5:
-      return ValueRows<5>(p, n, values, keep, out, width);
+      return fn.template operator()<5>();
+    case 6:
+      return fn.template operator()<6>();
     default:
-      return ValueRows<6>(p, n, values, keep, out, width);
+      return fn.template operator()<7>();
+  }
+}
+
+// Asks for the rows of the next block while this one is worked on: they lie far apart, the hardware does not guess
+// them.
+template <class Kv>
+class Ahead {
+ public:
+  // Rows [0, n) of head_dim elements, spread over `turns` calls of Next().
+  Ahead(const void* data, const AttentionChunk& a, int64_t n, int64_t turns)
+      : rows_(static_cast<const Type*>(data) + a.head_offset),
+        stride_(a.token_stride),
+        left_(n),
+        each_((n + turns - 1) / turns),
+        bytes_(a.head_dim * static_cast<int64_t>(sizeof(Type))) {}
+  void Next() {
+    for (int64_t i = 0; i < each_ && left_ > 0; ++i, --left_, rows_ += stride_) PrefetchBytes(rows_, bytes_);
+  }
+
+ private:
+  using Type = typename Kv::Type;
+  const Type* rows_;
+  int64_t stride_, left_, each_, bytes_;
+};
+
+// seen[i] = keys of the block at `first` that row begin + i of the chunk sees.
+void FillSeen(const AttentionChunk& a, int64_t begin, int64_t end, int64_t first, int64_t* seen) {
+  int64_t visible = a.visible + begin / a.group * a.visible_step - first;
+  int64_t head = begin % a.group;
+  for (int64_t r = begin; r < end; ++r) {
+    *seen++ = Min(visible, kBlock);
+    if (++head == a.group) {
+      head = 0;
+      visible += a.visible_step;
+    }
+  }
+}
+
+// How many rows from `r` on, at most `most`, see as many keys as row r: only these may share a tile of values, so that
+// nobody multiplies a value that is not his.
+inline int64_t Alike(const int64_t* seen, int64_t r, int64_t end, int64_t most) {
+  int64_t rows = 1;
+  while (rows < most && r + rows < end && seen[r + rows] == seen[r]) ++rows;
+  return rows;
+}
+
+// Rows [begin, end) of the chunk, at most a group, meet a block of n keys that lies packed in `w`.
+void AttendGroup(const AttentionChunk& a, const Work& w, int64_t begin, int64_t end, int64_t first, int64_t n) {
+  int64_t seen[kGroupRows];
+  FillSeen(a, begin, end, first, seen);
+  const int64_t count = end - begin;
+  for (int64_t r = 0; r < count; r += kTileRows) {
+    ForRowCount(Min(count - r, kTileRows), [&]<int R>() {
+      ScorePanels<R>(w.q + (begin + r) * a.head_dim, a.head_dim, w.keys, n, w.scores + r * kBlock);
+    });
+  }
+  for (int64_t r = 0; r < count; r += 8) {
+    const int rows = static_cast<int>(Min(count - r, 8));
+    Softmax(w.scores + r * kBlock, rows, seen + r, w.maximum + begin + r, w.sum + begin + r, w.keep + begin + r);
+  }
+  for (int64_t r = 0; r < count;) {
+    const int64_t rows = Alike(seen, r, count, kTileRows);
+    ForRowCount(rows, [&]<int R>() {
+      ValuePanels<R>(w.scores + r * kBlock, seen[r], w.values, w.keep + begin + r, w.out + (begin + r) * w.width,
+                     w.width);
+    });
+    r += rows;
+  }
+}
+
+// All rows [begin, rows) of a small chunk meet a block of n keys in place.
+template <class Kv>
+void AttendDirect(const AttentionChunk& a, const Work& w, int64_t begin, int64_t first, int64_t n, const KvBlock& block,
+                  Ahead<Kv>& keys_ahead, Ahead<Kv>& values_ahead) {
+  using Type = typename Kv::Type;
+  int64_t seen[kMostDirectRows];
+  FillSeen(a, begin, w.rows, first, seen);
+  const int64_t count = w.rows - begin;
+  const Type* const k = static_cast<const Type*>(block.keys) + a.head_offset;
+  const Type* const v = static_cast<const Type*>(block.values) + a.head_offset;
+  for (int64_t j = 0; j < n; j += kVec) {
+    keys_ahead.Next();
+    values_ahead.Next();
+    ForRowCount(count, [&]<int R>() {
+      ScoreDirect<Kv, R>(w.q + begin * a.head_dim, a.head_dim, k + j * a.token_stride, a.token_stride, Min(n - j, kVec),
+                         w.scores + j);
+    });
+  }
+  Softmax(w.scores, static_cast<int>(count), seen, w.maximum + begin, w.sum + begin, w.keep + begin);
+  for (int64_t r = 0; r < count;) {
+    const int64_t rows = Alike(seen, r, count, kMostDirectRows);
+    ForRowCount(rows, [&]<int R>() {
+      ValueDirect<Kv, R>(w.scores + r * kBlock, seen[r], v, a.token_stride, a.head_dim, w.keep + begin + r,
+                         w.out + (begin + r) * w.width, w.width);
+    });
+    r += rows;
   }
 }
 
 template <class Kv>
 void AttendBlocks(const AttentionChunk& a, const Work& w) {
+  using Type = typename Kv::Type;
+  const bool direct = w.rows <= kMostDirectRows;
   const int64_t most = a.visible + (a.tokens - 1) * a.visible_step;
   for (int64_t first = 0; first < most; first += kBlock) {
     const KvBlock& block = a.blocks[first / kBlock];
-    const auto* k = static_cast<const typename Kv::Type*>(block.keys) + a.head_offset;
-    const auto* v = static_cast<const typename Kv::Type*>(block.values) + a.head_offset;
     const int64_t n = Min(most - first, kBlock);
+    const int64_t next_n = Min(most - first - n, kBlock);
+    const KvBlock& next = a.blocks[next_n > 0 ? first / kBlock + 1 : first / kBlock];
     // Tokens before t0 see nothing of this block; visible(t) = visible + t * visible_step.
     const int64_t t0 = a.visible > first ? 0 : first - a.visible + 1;
     const int64_t r0 = t0 * a.group;
-    const auto seen = [&](int64_t row) { return Min(a.visible + row / a.group * a.visible_step - first, kBlock); };
-
-    PackKeys<Kv>(k, a.token_stride, n, a.head_dim, w.keys);
-    for (int64_t panel = 0; panel * kPanel < n; ++panel) {
-      ScoreRows(w.q + r0 * a.head_dim, w.rows - r0, a.head_dim, w.keys + panel * a.head_dim * kPanel,
-                w.scores + r0 * kBlock + panel * kPanel);
+    const int64_t turns = direct ? kBlock / kVec : (w.rows - r0 + kGroupRows - 1) / kGroupRows;
+    Ahead<Kv> keys_ahead(next.keys, a, next_n, turns);
+    Ahead<Kv> values_ahead(next.values, a, next_n, turns);
+    if (direct) {
+      AttendDirect<Kv>(a, w, r0, first, n, block, keys_ahead, values_ahead);
+      continue;
     }
-    for (int64_t r = r0; r < w.rows; ++r) {
-      Softmax(w.scores + r * kBlock, seen(r), w.maximum[r], w.sum[r], w.keep[r]);
-    }
-    PackValues<Kv>(v, a.token_stride, n, a.head_dim, w.values);
-    // A tile joins neighbours that see equally many keys: nobody multiplies a value that is not his.
-    for (int64_t r = r0; r < w.rows;) {
-      const int64_t keys = seen(r);
-      int rows = 1;
-      while (rows < kTileRows && r + rows < w.rows && seen(r + rows) == keys) ++rows;
-      ValueAny(rows, w.scores + r * kBlock, keys, w.values, w.keep + r, w.out + r * w.width, w.width);
-      r += rows;
+    PackKeys<Kv>(static_cast<const Type*>(block.keys) + a.head_offset, a.token_stride, n, a.head_dim, w.keys);
+    PackValues<Kv>(static_cast<const Type*>(block.values) + a.head_offset, a.token_stride, n, a.head_dim, w.values);
+    for (int64_t r = r0; r < w.rows; r += kGroupRows) {
+      keys_ahead.Next();
+      values_ahead.Next();
+      AttendGroup(a, w, r, Min(w.rows, r + kGroupRows), first, n);
     }
   }
 }
@@ -282,13 +457,16 @@ void Attend(const AttentionChunk& a) {
   } else {
     AttendBlocks<LoadF32>(a, w);
   }
-  for (int64_t r = 0; r < w.rows; ++r) {
-    float* to = a.out + r / a.group * a.out_stride + r % a.group * a.head_dim;
-    const float* from = w.out + r * w.width;
-    const Vec sum = Set(w.sum[r]);
-    int64_t d = 0;
-    for (; d + kVec <= a.head_dim; d += kVec) Store(to + d, _mm256_div_ps(Load(from + d), sum));
-    if (d < a.head_dim) StoreFirst(to + d, a.head_dim - d, _mm256_div_ps(Load(from + d), sum));
+  const float* from = w.out;
+  const float* sum = w.sum;
+  for (int64_t t = 0; t < a.tokens; ++t) {
+    for (int64_t g = 0; g < a.group; ++g, from += w.width) {
+      float* to = a.out + t * a.out_stride + g * a.head_dim;
+      const Vec s = Set(*sum++);
+      int64_t d = 0;
+      for (; d + kVec <= a.head_dim; d += kVec) Store(to + d, _mm256_div_ps(Load(from + d), s));
+      if (d < a.head_dim) StoreFirst(to + d, a.head_dim - d, _mm256_div_ps(Load(from + d), s));
+    }
   }
 }
 

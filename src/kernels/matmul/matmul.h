@@ -26,20 +26,25 @@ struct WeightKernels {
               int64_t section, float* out, int64_t out_stride);
   // One section of up to `panel_width` rows of w, as float32: panel[(lane * steps + i) * panel_width + r] = w[r][8 i +
   // lane]; zero where r >= rows or 8 i + lane >= len.
-  void (*pack_rows)(const void* w, int64_t w_stride, int rows, int64_t len, int64_t steps, float* panel);
+  void (*pack_rows)(const void* w, int64_t w_stride, int rows, int64_t len, int64_t steps, float* panel,
+                    int64_t lane_stride);
   // The same from a matrix stored [K, N]: panel[...] = w[8 i + lane][r], r < cols.
-  void (*pack_columns)(const void* w, int64_t w_stride, int cols, int64_t len, int64_t steps, float* panel);
+  void (*pack_columns)(const void* w, int64_t w_stride, int cols, int64_t len, int64_t steps, float* panel,
+                       int64_t lane_stride);
 };
 
 struct MatmulKernels {
   int panel_width;  // columns of c that one panel serves
+  int tile_rows;    // rows of x that are laid out side by side
   WeightKernels f32;
   WeightKernels bf16;
   WeightKernels f16;
-  // One section of one row of x: out[lane * lane_stride + i] = x[8 i + lane], i < steps, zero where 8 i + lane >= len.
-  void (*pack_x)(const float* x, int64_t len, int64_t steps, float* out, int64_t lane_stride);
-  // One lane of one section: s[m][n] = sum over i < steps of x[m * steps + i] * panel[i * panel_width + n], then
-  // c[m * panel_width + n] = first ? s : c + s, for m < m_rows, n < panel_width. panel and c are 64-byte aligned.
+  // One section of `rows` <= tile_rows rows of x: out[lane * lane_stride + i * tile_rows + r] = x[r][8 i + lane], i <
+  // steps; zero where r >= rows or 8 i + lane >= len.
+  void (*pack_x)(const float* x, int64_t x_stride, int rows, int64_t len, int64_t steps, float* out,
+                 int64_t lane_stride);
+  // One lane of one section, m_rows rows packed tile after tile: s[m][n] = sum over i < steps of x[m][i] * panel[i][n],
+  // then c[m * panel_width + n] = first ? s : c + s, for m < m_rows, n < panel_width. panel and c are 64-byte aligned.
   void (*tile)(const float* x, int64_t steps, int64_t m_rows, const float* panel, bool first, float* c);
   // y[m][n] = c[m][n] (add: y + c), n < cols.
   void (*store)(const float* c, int64_t c_stride, int64_t m_rows, int64_t cols, bool add, float* y, int64_t y_stride);

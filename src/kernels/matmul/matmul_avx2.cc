@@ -18,12 +18,29 @@ inline float AddLanes(float total, bool first, Vec v) {
   return sum;
 }
 
+// How far ahead of its use a stream asks for its weights: past the next lines, near enough to keep.
+constexpr int kAheadBytes = 512;
+
+// sum[m][s] += x[m][i..i+7] * row[s][i..i+7]. Every value of x that is loaded meets all streams.
+template <class W, int M, int S>
+inline void DotStep(const float* x, int64_t x_stride, const typename W::Type* const (&row)[S], int64_t i,
+                    Vec (&sum)[M][S]) {
+  Vec v[S];
+#pragma GCC unroll 4
+  for (int s = 0; s < S; ++s) v[s] = W::Get(row[s] + i);
+#pragma GCC unroll 4
+  for (int m = 0; m < M; ++m) {
+    const Vec a = Load(x + m * x_stride + i);
+#pragma GCC unroll 4
+    for (int s = 0; s < S; ++s) sum[m][s] = Fma(a, v[s], sum[m][s]);
+  }
+}
+
 // M rows of x against S rows of w, in step.
 template <class W, int M, int S>
-void DotStreams(const float* x, int64_t x_stride, const typename W::Type* const* w, int64_t k, int64_t section,
+void DotStreams(const float* x, int64_t x_stride, const typename W::Type* const (&row)[S], int64_t k, int64_t section,
                 float (&total)[M][S]) {
-  const typename W::Type* row[S];
-  for (int s = 0; s < S; ++s) row[s] = w[s];
+  constexpr int kLineSteps = 64 / (kLanes * static_cast<int>(sizeof(typename W::Type)));
   for (int64_t begin = 0; begin < k; begin += section) {
     const int64_t end = k - begin < section ? k : begin + section;
     Vec sum[M][S];
@@ -31,14 +48,17 @@ void DotStreams(const float* x, int64_t x_stride, const typename W::Type* const*
       for (int s = 0; s < S; ++s) sum[m][s] = Zero();
     }
     int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
+    for (; i + kLineSteps * kLanes <= end; i += kLineSteps * kLanes) {
 #pragma GCC unroll 4
       for (int s = 0; s < S; ++s) {
-        const Vec v = W::Get(row[s] + i);
-#pragma GCC unroll 4
-        for (int m = 0; m < M; ++m) sum[m][s] = Fma(Load(x + m * x_stride + i), v, sum[m][s]);
+        // A full group of rows of x is perhaps not the last: then w is wanted again from the second-level cache.
+        const char* const ahead = reinterpret_cast<const char*>(row[s] + i) + kAheadBytes;
+        M == kMaxDotRows ? _mm_prefetch(ahead, _MM_HINT_T0) : _mm_prefetch(ahead, _MM_HINT_NTA);
       }
+#pragma GCC unroll 4
+      for (int j = 0; j < kLineSteps; ++j) DotStep<W, M, S>(x, x_stride, row, i + j * kLanes, sum);
     }
+    for (; i + kLanes <= end; i += kLanes) DotStep<W, M, S>(x, x_stride, row, i, sum);
     if (i < end) {
       for (int s = 0; s < S; ++s) {
         const Vec v = W::GetFirst(row[s] + i, end - i);
@@ -66,8 +86,8 @@ void DotRows(const float* x, int64_t x_stride, const typename W::Type* w, int64_
   }
   for (int64_t n = run * S; n < n_rows; ++n) {
     float one[M][1] = {};
-    const typename W::Type* row = w + n * w_stride;
-    DotStreams<W, M, 1>(x, x_stride, &row, k, section, one);
+    const typename W::Type* row[1] = {w + n * w_stride};
+    DotStreams<W, M, 1>(x, x_stride, row, k, section, one);
     for (int m = 0; m < M; ++m) out[m * out_stride + n] = one[m][0];
   }
 }
@@ -88,26 +108,57 @@ void Dot(const float* x, int64_t x_stride, int m_rows, const void* w, int64_t w_
   }
 }
 
+// Steps that share a cache line of a row.
 template <class W>
-void PackRows(const void* w, int64_t w_stride, int rows, int64_t len, int64_t steps, float* panel) {
+constexpr int kLineSteps = 64 / (kLanes * static_cast<int>(sizeof(typename W::Type)));
+
+// 8 rows of one step.
+template <class W>
+inline void PackStep(const typename W::Type* w, int64_t w_stride, int rows, int64_t left, float* out,
+                     int64_t lane_stride) {
+  Vec v[8];
+  if (rows >= 8 && left >= kLanes) {
+    for (int r = 0; r < 8; ++r) v[r] = W::Get(w + r * w_stride);
+  } else {
+    for (int r = 0; r < 8; ++r)
+      v[r] = r >= rows ? Zero() : W::GetFirst(w + r * w_stride, left < kLanes ? left : kLanes);
+  }
+  Transpose8x8(v);
+  for (int l = 0; l < kLanes; ++l) _mm256_store_ps(out + l * lane_stride, v[l]);
+}
+
+// A few lines of 8 rows are used up before the other 8 rows are touched: rows are often a multiple of 4 KiB apart, and
+// then only 8 of their lines fit into the first-level cache. What comes next is asked for early: a row of one section
+// is seldom longer than a page, too short for the hardware to notice.
+template <class W>
+void PackRows(const void* w, int64_t w_stride, int rows, int64_t len, int64_t steps, float* panel,
+              int64_t lane_stride) {
   const auto* data = static_cast<const typename W::Type*>(w);
-  for (int64_t i = 0; i < steps; ++i) {
-    const int64_t left = len - i * kLanes;
+  constexpr int64_t kLine = kLineSteps<W> * kLanes;
+  constexpr int64_t kBlockLines = 4;
+  constexpr int64_t kBlockSteps = kBlockLines * kLineSteps<W>;
+  for (int64_t i = 0; i < steps; i += kBlockSteps) {
+    int64_t ahead = (i + 2 * kBlockSteps) * kLanes;
+    if (ahead >= len) ahead += kPanel * w_stride - len;  // the start of the next panel's rows
+    const int64_t end = steps - i < kBlockSteps ? steps : i + kBlockSteps;
     for (int half = 0; half < 2; ++half) {
-      Vec v[8];
+      const typename W::Type* from = data + half * 8 * w_stride;
       for (int r = 0; r < 8; ++r) {
-        const int row = half * 8 + r;
-        const typename W::Type* p = data + row * w_stride + i * kLanes;
-        v[r] = row >= rows ? Zero() : left >= kLanes ? W::Get(p) : W::GetFirst(p, left);
+        for (int b = 0; b < kBlockLines; ++b) {
+          _mm_prefetch(reinterpret_cast<const char*>(from + r * w_stride + ahead + b * kLine), _MM_HINT_T1);
+        }
       }
-      Transpose8x8(v);
-      for (int l = 0; l < kLanes; ++l) Store(panel + (l * steps + i) * kPanel + half * 8, v[l]);
+      for (int64_t j = i; j < end; ++j) {
+        PackStep<W>(from + j * kLanes, w_stride, rows - half * 8, len - j * kLanes, panel + j * kPanel + half * 8,
+                    lane_stride);
+      }
     }
   }
 }
 
 template <class W>
-void PackColumns(const void* w, int64_t w_stride, int cols, int64_t len, int64_t steps, float* panel) {
+void PackColumns(const void* w, int64_t w_stride, int cols, int64_t len, int64_t steps, float* panel,
+                 int64_t lane_stride) {
   const auto* data = static_cast<const typename W::Type*>(w);
   const auto get = [cols](const typename W::Type* p, int first) {
     const int64_t n = cols - first;
@@ -116,7 +167,7 @@ void PackColumns(const void* w, int64_t w_stride, int cols, int64_t len, int64_t
   for (int l = 0; l < kLanes; ++l) {
     for (int64_t i = 0; i < steps; ++i) {
       const int64_t k = i * kLanes + l;
-      float* out = panel + (l * steps + i) * kPanel;
+      float* out = panel + l * lane_stride + i * kPanel;
       const bool inside = k < len;
       Store(out, inside ? get(data + k * w_stride, 0) : Zero());
       Store(out + kVec, inside ? get(data + k * w_stride, kVec) : Zero());
@@ -124,18 +175,22 @@ void PackColumns(const void* w, int64_t w_stride, int cols, int64_t len, int64_t
   }
 }
 
-void PackX(const float* x, int64_t len, int64_t steps, float* out, int64_t lane_stride) {
-  int64_t i = 0;
-  for (; (i + 8) * kLanes <= len; i += 8) {
+// A step of the tile is 8 values of 6 rows: transposed, every lane gets 6 neighbours (and 2 that the next step
+// overwrites).
+void PackX(const float* x, int64_t x_stride, int rows, int64_t len, int64_t steps, float* out, int64_t lane_stride) {
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t left = len - i * kLanes;
     Vec v[8];
-    for (int r = 0; r < 8; ++r) v[r] = Load(x + (i + r) * kLanes);
+    for (int r = 0; r < 8; ++r) {
+      const float* p = x + r * x_stride + i * kLanes;
+      v[r] = r >= rows ? Zero() : left >= kLanes ? Load(p) : LoadFirst(p, left);
+    }
     Transpose8x8(v);
-    for (int l = 0; l < kLanes; ++l) Store(out + l * lane_stride + i, v[l]);
-  }
-  for (; i < steps; ++i) {
-    for (int l = 0; l < kLanes; ++l) {
-      const int64_t k = i * kLanes + l;
-      out[l * lane_stride + i] = k < len ? x[k] : 0.0f;
+    float* to = out + i * kTileRows;
+    if (i + 1 < steps) {
+      for (int l = 0; l < kLanes; ++l) Store(to + l * lane_stride, v[l]);
+    } else {
+      for (int l = 0; l < kLanes; ++l) StoreFirst(to + l * lane_stride, kTileRows, v[l]);
     }
   }
 }
@@ -144,13 +199,19 @@ template <int R>
 void TileRows(const float* x, int64_t steps, const float* panel, bool first, float* c) {
   Vec sum[R][2];
 #pragma GCC unroll 6
-  for (int r = 0; r < R; ++r) sum[r][0] = sum[r][1] = Zero();
-  for (int64_t i = 0; i < steps; ++i) {
-    const Vec b0 = _mm256_load_ps(panel + i * kPanel);
-    const Vec b1 = _mm256_load_ps(panel + i * kPanel + kVec);
+  for (int r = 0; r < R; ++r) {
+    sum[r][0] = sum[r][1] = Zero();
+    _mm_prefetch(reinterpret_cast<const char*>(c + r * kPanel), _MM_HINT_T0);
+  }
+  const float* const end = panel + steps * kPanel;
+  const int64_t ahead = steps * kTileRows;  // the next tile's x
+  for (; panel < end; panel += kPanel, x += kTileRows) {
+    _mm_prefetch(reinterpret_cast<const char*>(x + ahead), _MM_HINT_T0);
+    const Vec b0 = _mm256_load_ps(panel);
+    const Vec b1 = _mm256_load_ps(panel + kVec);
 #pragma GCC unroll 6
     for (int r = 0; r < R; ++r) {
-      const Vec a = _mm256_broadcast_ss(x + r * steps + i);
+      const Vec a = _mm256_broadcast_ss(x + r);
       sum[r][0] = Fma(a, b0, sum[r][0]);
       sum[r][1] = Fma(a, b1, sum[r][1]);
     }
@@ -216,7 +277,7 @@ constexpr WeightKernels kWeightKernels = {Dot<W>, PackRows<W>, PackColumns<W>};
 }  // namespace
 
 extern const MatmulKernels avx2_matmul = {
-    kPanel, kWeightKernels<LoadF32>, kWeightKernels<LoadBf16>, kWeightKernels<LoadF16>, PackX, Tile, StoreTile,
-    AddBias};
+    kPanel,    kTileRows, kWeightKernels<LoadF32>, kWeightKernels<LoadBf16>, kWeightKernels<LoadF16>, PackX, Tile,
+    StoreTile, AddBias};
 
 }  // namespace minicpm::kernels

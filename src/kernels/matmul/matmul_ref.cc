@@ -7,6 +7,7 @@ namespace minicpm::kernels {
 namespace {
 
 constexpr int kPanel = 16;
+constexpr int kTileRows = 4;
 
 struct F32 {
   using Type = float;
@@ -49,11 +50,12 @@ void Dot(const float* x, int64_t x_stride, int m_rows, const void* w, int64_t w_
 }
 
 template <class W>
-void PackRows(const void* w, int64_t w_stride, int rows, int64_t len, int64_t steps, float* panel) {
+void PackRows(const void* w, int64_t w_stride, int rows, int64_t len, int64_t steps, float* panel,
+              int64_t lane_stride) {
   const auto* data = static_cast<const typename W::Type*>(w);
   for (int64_t i = 0; i < steps; ++i) {
     for (int l = 0; l < kLanes; ++l) {
-      float* out = panel + (l * steps + i) * kPanel;
+      float* out = panel + l * lane_stride + i * kPanel;
       const int64_t k = i * kLanes + l;
       for (int r = 0; r < kPanel; ++r) out[r] = r < rows && k < len ? W::Load(data[r * w_stride + k]) : 0.0f;
     }
@@ -61,31 +63,35 @@ void PackRows(const void* w, int64_t w_stride, int rows, int64_t len, int64_t st
 }
 
 template <class W>
-void PackColumns(const void* w, int64_t w_stride, int cols, int64_t len, int64_t steps, float* panel) {
+void PackColumns(const void* w, int64_t w_stride, int cols, int64_t len, int64_t steps, float* panel,
+                 int64_t lane_stride) {
   const auto* data = static_cast<const typename W::Type*>(w);
   for (int64_t i = 0; i < steps; ++i) {
     for (int l = 0; l < kLanes; ++l) {
-      float* out = panel + (l * steps + i) * kPanel;
+      float* out = panel + l * lane_stride + i * kPanel;
       const int64_t k = i * kLanes + l;
       for (int r = 0; r < kPanel; ++r) out[r] = r < cols && k < len ? W::Load(data[k * w_stride + r]) : 0.0f;
     }
   }
 }
 
-void PackX(const float* x, int64_t len, int64_t steps, float* out, int64_t lane_stride) {
+void PackX(const float* x, int64_t x_stride, int rows, int64_t len, int64_t steps, float* out, int64_t lane_stride) {
   for (int l = 0; l < kLanes; ++l) {
     for (int64_t i = 0; i < steps; ++i) {
       const int64_t k = i * kLanes + l;
-      out[l * lane_stride + i] = k < len ? x[k] : 0.0f;
+      for (int r = 0; r < kTileRows; ++r) {
+        out[l * lane_stride + i * kTileRows + r] = r < rows && k < len ? x[r * x_stride + k] : 0.0f;
+      }
     }
   }
 }
 
 void Tile(const float* x, int64_t steps, int64_t m_rows, const float* panel, bool first, float* c) {
   for (int64_t m = 0; m < m_rows; ++m) {
+    const float* row = x + m / kTileRows * kTileRows * steps + m % kTileRows;
     float sum[kPanel] = {};
     for (int64_t i = 0; i < steps; ++i) {
-      const float v = x[m * steps + i];
+      const float v = row[i * kTileRows];
       for (int n = 0; n < kPanel; ++n) sum[n] += v * panel[i * kPanel + n];
     }
     float* out = c + m * kPanel;
@@ -114,6 +120,6 @@ constexpr WeightKernels kWeightKernels = {Dot<W>, PackRows<W>, PackColumns<W>};
 }  // namespace
 
 extern const MatmulKernels scalar_matmul = {
-    kPanel, kWeightKernels<F32>, kWeightKernels<Bf16>, kWeightKernels<F16>, PackX, Tile, Store, AddBias};
+    kPanel, kTileRows, kWeightKernels<F32>, kWeightKernels<Bf16>, kWeightKernels<F16>, PackX, Tile, Store, AddBias};
 
 }  // namespace minicpm::kernels
