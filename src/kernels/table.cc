@@ -4,6 +4,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/convert/convert.h"
 #include "kernels/elementwise/elementwise.h"
+#include "kernels/limit/limit.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/norm/norm.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 constexpr KernelTable kTables[] = {
 #define MINICPM_ISA(name) \
-  {#name, &name##_matmul, &name##_attention, &name##_norm, &name##_elementwise, &name##_convert},
+  {#name, &name##_matmul, &name##_attention, &name##_norm, &name##_elementwise, &name##_convert, &name##_limit},
 #include "kernels/isa.inc"
 };
 

@@ -10,6 +10,7 @@ namespace minicpm::kernels {
 struct AttentionKernels;
 struct ConvertKernels;
 struct ElementwiseKernels;
+struct LimitKernels;
 struct MatmulKernels;
 struct NormKernels;
 
@@ -20,6 +21,7 @@ struct KernelTable {
   const NormKernels* norm;
   const ElementwiseKernels* elementwise;
   const ConvertKernels* convert;
+  const LimitKernels* limit;
 };
 
 // All tables compiled into this program, best first; the last one is "scalar" and runs everywhere.
