@@ -72,7 +72,7 @@ TEST(ReasoningSplitter, DoesNotWaitWithoutReason) {
 TEST(Console, TerminalsGetNoControlCharacters) {
   EXPECT_EQ(WithoutControls("a\tb\nc é 中 🙂"), "a\tb\nc é 中 🙂");
   EXPECT_EQ(WithoutControls("\x1b[2J\r\x07\x7f"), "?[2J???");
-  EXPECT_EQ(WithoutControls("x\xc2\x9bm"), "x?m");      // U+009B, a one-byte escape
+  EXPECT_EQ(WithoutControls("x\xc2\x9bm"), "x?m");         // U+009B, a one-byte escape
   EXPECT_EQ(WithoutControls("x\xc2\xa0y"), "x\xc2\xa0y");  // U+00A0 is only a space
 }
 

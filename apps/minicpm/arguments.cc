@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <sstream>
 #include <system_error>
 
 #include "command.h"
@@ -44,6 +45,23 @@ std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   return Printable(text, 400);
 }
 
+// `help` with line breaks, so that it fits beside the column of names in a terminal of 120 characters.
+std::string Wrapped(const std::string& help) {
+  constexpr size_t kWidth = 88;
+  std::string out;
+  size_t line_begin = 0;
+  std::istringstream words(help);
+  for (std::string word; words >> word;) {
+    if (!out.empty()) {
+      const bool fits = out.size() - line_begin + 1 + word.size() <= kWidth;
+      out += fits ? ' ' : '\n';
+      if (!fits) line_begin = out.size();
+    }
+    out += word;
+  }
+  return out;
+}
+
 CLI::Option* Single(CLI::Option* option, const std::string& value_name) {
   return option->type_name(value_name)->take_last()->allow_extra_args(false);
 }
@@ -51,6 +69,7 @@ CLI::Option* Single(CLI::Option* option, const std::string& value_name) {
 }  // namespace
 
 std::optional<int> ParseArguments(CLI::App& app, std::vector<std::string> arguments) {
+  app.set_help_flag("-h,--help", "print this and leave");
   std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 takes vectors in
   try {
     app.parse(arguments);
@@ -65,21 +84,29 @@ std::optional<int> ParseArguments(CLI::App& app, std::vector<std::string> argume
   }
 }
 
+CLI::Option* AddFlag(CLI::App& app, const std::string& names, bool& value, const std::string& help) {
+  return app.add_flag(names, value, Wrapped(help));
+}
+
 CLI::Option* AddText(CLI::App& app, const std::string& names, std::string& value, const std::string& help,
                      const std::string& value_name) {
-  return Single(app.add_option(names, value, help), value_name);
+  return Single(app.add_option(names, value, Wrapped(help)), value_name);
 }
 
 CLI::Option* AddOptionalText(CLI::App& app, const std::string& names, std::optional<std::string>& value,
                              const std::string& help, const std::string& value_name) {
   return Single(app.add_option_function<std::string>(
-                    names, [&value](const std::string& text) { value = text; }, help),
+                    names, [&value](const std::string& text) { value = text; }, Wrapped(help)),
                 value_name);
 }
 
 CLI::Option* AddTextList(CLI::App& app, const std::string& names, std::vector<std::string>& values,
                          const std::string& help, const std::string& value_name) {
-  return app.add_option(names, values, help)->type_name(value_name)->expected(1)->take_all()->allow_extra_args(false);
+  return app.add_option(names, values, Wrapped(help))
+      ->type_name(value_name)
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
 }
 
 CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::string& value,
@@ -90,7 +117,7 @@ CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::string& val
     if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
     return "expected " + Join(choices) + ", found \"" + Printable(text) + "\"";
   };
-  return Single(app.add_option(names, value, help)->check(CLI::Validator(check, "")), value_name);
+  return Single(app.add_option(names, value, Wrapped(help))->check(CLI::Validator(check, "")), value_name);
 }
 
 CLI::Option* AddInteger(CLI::App& app, const std::string& names, std::optional<int64_t>& value, int64_t min,
@@ -102,7 +129,7 @@ CLI::Option* AddInteger(CLI::App& app, const std::string& names, std::optional<i
   const auto set = [&value, min, max](const std::string& text) {
     if (const auto number = ParseInteger(text, min, max)) value = *number;
   };
-  return Single(app.add_option_function<std::string>(names, set, help)->check(CLI::Validator(check, "")), "N");
+  return Single(app.add_option_function<std::string>(names, set, Wrapped(help))->check(CLI::Validator(check, "")), "N");
 }
 
 CLI::Option* AddNumber(CLI::App& app, const std::string& names, std::optional<double>& value, double min, double max,
@@ -114,7 +141,7 @@ CLI::Option* AddNumber(CLI::App& app, const std::string& names, std::optional<do
   const auto set = [&value, min, max](const std::string& text) {
     if (const auto number = ParseNumber(text, min, max)) value = *number;
   };
-  return Single(app.add_option_function<std::string>(names, set, help)->check(CLI::Validator(check, "")), "X");
+  return Single(app.add_option_function<std::string>(names, set, Wrapped(help))->check(CLI::Validator(check, "")), "X");
 }
 
 Result<int64_t> ParseInteger(const std::string& text, int64_t min, int64_t max) {

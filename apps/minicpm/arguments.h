@@ -23,6 +23,7 @@ std::optional<int> ParseArguments(CLI::App& app, std::vector<std::string> argume
 
 // How options are added, so that all of them behave alike: the last of several wins, one value each, the value may
 // begin with a dash, a bracket or a comma. `value_name` stands for the value in the help.
+CLI::Option* AddFlag(CLI::App& app, const std::string& names, bool& value, const std::string& help);
 CLI::Option* AddText(CLI::App& app, const std::string& names, std::string& value, const std::string& help,
                      const std::string& value_name);
 CLI::Option* AddOptionalText(CLI::App& app, const std::string& names, std::optional<std::string>& value,

@@ -25,8 +25,8 @@
 namespace minicpm::cli {
 namespace {
 
-constexpr const char* kFooter = R"(
-Type a message and press Enter; a backslash at the end of a line goes on with the next one. Commands begin with a slash,
+constexpr const char* kFooter =
+    R"(Type a message and press Enter; a backslash at the end of a line goes on with the next one. Commands begin with a slash,
 /help lists them. Ctrl-C stops the answer and not the program, Ctrl-D leaves.
 Without a terminal on stdin every line is one message or command: answers go to stdout, all else to stderr, and the exit
 code is 1 when anything failed.
@@ -216,6 +216,7 @@ class Chat {
     options.cancel = &InterruptFlag();
     AnswerPrinter printer(console_, prompt, {.print_answer = true, .print_reasoning = flags_.generation.show_thinking});
     ClearInterrupt();
+    if (AskedToLeave()) return {};
     auto result = model_.session->Generate(prompt, options, &printer);
     printer.Finish();
     ClearInterrupt();

@@ -17,8 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFooter = R"(
-Only configuration and file headers are read, so it is quick for a model of any size. A model that `minicpm run` would
+constexpr const char* kFooter =
+    R"(Only configuration and file headers are read, so it is quick for a model of any size. A model that `minicpm run` would
 refuse is refused here with the same sentence.
 
 Examples:
@@ -160,7 +160,8 @@ std::string Scaled(double value, const char* const (&units)[5], double step) {
     ++unit;
   }
   char text[48];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f%s" : "%.3g%s", value, units[unit]);
+  const int digits = unit == 0 || value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  std::snprintf(text, sizeof text, "%.*f%s", digits, value, units[unit]);
   return text;
 }
 
@@ -276,9 +277,9 @@ int InspectCommand(const Arguments& arguments) {
   CLI::App app("Shows what is in a model folder: family, shapes, formats, sizes, licence.", "minicpm inspect");
   InspectFlags flags;
   AddText(app, "MODEL", flags.model, "folder of an official checkpoint", "")->required();
-  app.add_flag("--json", flags.json, "print one JSON object (docs/json/inspect.schema.json)");
-  app.add_flag("--tensors", flags.tensors, "list every tensor, too");
-  app.add_flag("--hash-weights", flags.hash_weights, "SHA-256 over the weight files in order (reads every byte)");
+  AddFlag(app, "--json", flags.json, "print one JSON object (docs/json/inspect.schema.json)");
+  AddFlag(app, "--tensors", flags.tensors, "list every tensor, too");
+  AddFlag(app, "--hash-weights", flags.hash_weights, "SHA-256 over the weight files in order (reads every byte)");
   app.footer(kFooter);
   if (const auto code = ParseArguments(app, arguments)) return *code;
   Console console(false);

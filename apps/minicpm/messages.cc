@@ -33,7 +33,7 @@ Result<Json> ParseJson(std::string_view text, const std::string& where) {
   std::string problem;
   std::vector<std::set<std::string>> keys;
   const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > kMaxDepth) problem = "expected at most " + std::to_string(kMaxDepth) + " levels, found more";
+    if (depth >= kMaxDepth) problem = "expected at most " + std::to_string(kMaxDepth) + " levels, found more";
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.empty() && !keys.back().insert(value.get<std::string>()).second) {

@@ -123,9 +123,8 @@ TEST(Messages, HostileJson) {
 }
 
 TEST(Messages, EveryPrefixAndEveryFlippedByteIsAnsweredWithoutACrash) {
-  const std::string good =
-      R"({"tools":[{"a":1}],"messages":[{"role":"user","content":[{"type":"text","text":"é"}]},)"
-      R"({"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]})";
+  const std::string good = R"({"tools":[{"a":1}],"messages":[{"role":"user","content":[{"type":"text","text":"é"}]},)"
+                           R"({"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]})";
   ASSERT_TRUE(Parse(good).has_value()) << ErrorOf(good);
   for (size_t n = 0; n < good.size(); ++n) EXPECT_FALSE(Parse(good.substr(0, n)).has_value()) << n;
   for (size_t i = 0; i < good.size(); ++i) {
@@ -133,7 +132,9 @@ TEST(Messages, EveryPrefixAndEveryFlippedByteIsAnsweredWithoutACrash) {
       std::string bad = good;
       bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
       const auto c = Parse(bad);
-      if (!c.has_value()) EXPECT_THAT(c.error().message, StartsWith("m.json"));
+      if (!c.has_value()) {
+        EXPECT_THAT(c.error().message, StartsWith("m.json"));
+      }
     }
   }
 }
@@ -187,7 +188,8 @@ TEST(Base64, VectorsOfRfc4648) {
 }
 
 TEST(Base64, BrokenTextIsRefused) {
-  for (const char* text : {"Z", "Zg", "Zg=", "Zm9", "Z===", "====", "Zh==", "Zm9=", "Zm 9", "Zm9v\n", "Zg==Zg==", "Zm-_"}) {
+  for (const char* text :
+       {"Z", "Zg", "Zg=", "Zm9", "Z===", "====", "Zh==", "Zm9=", "Zm 9", "Zm9v\n", "Zg==Zg==", "Zm-_"}) {
     EXPECT_THAT(Decoded(text), StartsWith("error: base64 text: ")) << text;
   }
 }
@@ -195,9 +197,9 @@ TEST(Base64, BrokenTextIsRefused) {
 std::string PathOf(const std::string& url, const std::string& base = "/base") {
   const auto source = ResolvePictureUrl(url, base);
   if (!source.has_value()) return "error: " + source.error().message;
-  return source->path.empty() ? "bytes: " + std::string(reinterpret_cast<const char*>(source->bytes.data()),
-                                                        source->bytes.size())
-                              : source->path;
+  return source->path.empty()
+             ? "bytes: " + std::string(reinterpret_cast<const char*>(source->bytes.data()), source->bytes.size())
+             : source->path;
 }
 
 TEST(PictureUrls, PathsAndFileUrls) {
@@ -224,9 +226,10 @@ TEST(PictureUrls, Data) {
 }
 
 TEST(PictureUrls, NothingIsFetched) {
-  EXPECT_EQ(PathOf("https://example.com/a.png"),
-            "error: picture URL \"https://example.com/a.png\": nothing is fetched from the network, expected a path or a "
-            "data: URL");
+  EXPECT_EQ(
+      PathOf("https://example.com/a.png"),
+      "error: picture URL \"https://example.com/a.png\": nothing is fetched from the network, expected a path or a "
+      "data: URL");
   EXPECT_THAT(PathOf("HTTP://example.com/a.png"), HasSubstr("nothing is fetched"));
   EXPECT_THAT(PathOf("ftp://example.com/a.png"), HasSubstr("expected a path, a file:// or a data: URL"));
   for (const char* url : {"", "file://", "file:///a%00b", "file:///a%2", "file:///a%zz"}) {

@@ -36,7 +36,7 @@ void AddTextOptions(CLI::App& app, GenerationFlags& f) {
   AddOptionalText(app, "--system", f.system, "system message: how the model shall behave", "TEXT");
   AddChoice(app, "--thinking", f.thinking, {"on", "off", "auto"},
             "let the model reason before it answers, if it can; auto = as its chat template decides (default: off)");
-  app.add_flag("--show-thinking", f.show_thinking, "print the reasoning to stderr as it comes");
+  AddFlag(app, "--show-thinking", f.show_thinking, "print the reasoning to stderr as it comes");
 }
 
 void AddMachineOptions(CLI::App& app, GenerationFlags& f) {
@@ -49,11 +49,11 @@ void AddMachineOptions(CLI::App& app, GenerationFlags& f) {
             "number format of the key/value cache; int8 is not in this version (default: f16)");
   AddInteger(app, "--threads", f.threads, 1, kMaxThreads,
              "compute threads; the answer does not depend on it (default: all usable cores)");
-  app.add_flag("--pin", f.pin, "tie each compute thread to one core");
+  AddFlag(app, "--pin", f.pin, "tie each compute thread to one core");
   AddChoice(app, "--isa", f.isa, {"scalar", "avx2"}, "use this instruction set instead of the best one, for tests");
   AddChoice(app, "--engine", f.engine, {"native", "onnxruntime", "openvino"},
             "who computes; only native is in this version (default: native)");
-  app.add_flag("-q,--quiet", f.quiet, "no progress and no notes on stderr, only warnings and errors");
+  AddFlag(app, "-q,--quiet", f.quiet, "no progress and no notes on stderr, only warnings and errors");
 }
 
 }  // namespace

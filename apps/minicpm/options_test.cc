@@ -66,10 +66,38 @@ TEST(Options, DefaultsAreTheContract) {
 }
 
 TEST(Options, EveryOptionArrives) {
-  const Parsed parsed = Parse({"--max-new-tokens", "7", "--temperature=0.25", "--top-k", "3", "--top-p", "0.5", "--min-p",
-                               "0.125", "--repetition-penalty", "1.5", "--seed", "9007199254740991", "--stop", "-x",
-                               "--stop", "[a,b]", "--thinking", "on", "--max-slices", "4", "--context", "4096", "--kv",
-                               "f32", "--threads", "2", "--pin", "--isa", "scalar", "--system", "--be brief"});
+  const Parsed parsed = Parse({"--max-new-tokens",
+                               "7",
+                               "--temperature=0.25",
+                               "--top-k",
+                               "3",
+                               "--top-p",
+                               "0.5",
+                               "--min-p",
+                               "0.125",
+                               "--repetition-penalty",
+                               "1.5",
+                               "--seed",
+                               "9007199254740991",
+                               "--stop",
+                               "-x",
+                               "--stop",
+                               "[a,b]",
+                               "--thinking",
+                               "on",
+                               "--max-slices",
+                               "4",
+                               "--context",
+                               "4096",
+                               "--kv",
+                               "f32",
+                               "--threads",
+                               "2",
+                               "--pin",
+                               "--isa",
+                               "scalar",
+                               "--system",
+                               "--be brief"});
   ASSERT_FALSE(parsed.code.has_value()) << parsed.err;
   const GenerationOptions g = ResolveGeneration(parsed.flags, kDefaults, ChooseSeed(parsed.flags));
   EXPECT_EQ(g.max_new_tokens, 7);
@@ -150,9 +178,9 @@ TEST(Options, HelpNamesEveryOptionAndGoesToStdout) {
   const Parsed parsed = Parse({"--help"});
   EXPECT_EQ(parsed.code, kExitDone);
   EXPECT_EQ(parsed.err, "");
-  for (const char* option : {"--max-new-tokens", "--temperature", "--top-k", "--top-p", "--min-p", "--repetition-penalty",
-                             "--seed", "--stop", "--system", "--thinking", "--max-slices", "--context", "--kv",
-                             "--threads", "--pin", "--isa", "--engine", "--quiet"}) {
+  for (const char* option : {"--max-new-tokens", "--temperature", "--top-k", "--top-p", "--min-p",
+                             "--repetition-penalty", "--seed", "--stop", "--system", "--thinking", "--max-slices",
+                             "--context", "--kv", "--threads", "--pin", "--isa", "--engine", "--quiet"}) {
     EXPECT_THAT(parsed.out, HasSubstr(option));
   }
   EXPECT_THAT(parsed.out, HasSubstr("no repetition penalty unless you give one"));

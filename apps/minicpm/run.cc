@@ -24,8 +24,8 @@ namespace {
 constexpr size_t kMaxPromptBytes = size_t{16} << 20;
 constexpr uint64_t kHashWithoutAsking = uint64_t{1} << 30;  // weights up to this size are hashed for --json
 
-constexpr const char* kExamples = R"(
-Pictures come first, in the order given, then the prompt. JPEG, PNG, WebP, GIF (first frame), TIFF and BMP are read.
+constexpr const char* kExamples =
+    R"(Pictures come first, in the order given, then the prompt. JPEG, PNG, WebP, GIF (first frame), TIFF and BMP are read.
 The answer goes to stdout as it comes; progress, notes and errors go to stderr.
 Exit code: 0 answered, 1 failed or interrupted (Ctrl-C; what there is has been printed), 2 wrong usage.
 
@@ -59,9 +59,9 @@ void AddOptions(CLI::App& app, RunFlags& f) {
       "FILE");
   AddTextList(app, "--audio", f.audio, "", "FILE")->group("");
   AddTextList(app, "--video", f.video, "", "FILE")->group("");
-  app.add_flag("--json", f.json, "print one JSON object instead of text (docs/json/run.schema.json)");
-  app.add_flag("--hash-weights", f.hash_weights,
-               "with --json: SHA-256 of the weights also above 1 GiB (it reads every byte; else it is null)");
+  AddFlag(app, "--json", f.json, "print one JSON object instead of text (docs/json/run.schema.json)");
+  AddFlag(app, "--hash-weights", f.hash_weights,
+          "with --json: SHA-256 of the weights also above 1 GiB (it reads every byte; else it is null)");
   AddGenerationOptions(app, f.generation);
 }
 
