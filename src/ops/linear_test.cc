@@ -192,6 +192,17 @@ TEST(Compute, NamesWhatItDoesNotKnow) {
   EXPECT_FALSE(Compute::Create(options).has_value());
 }
 
+TEST(Compute, RunsWhatTheTestsRun) {
+  std::vector<std::string> chosen;
+  for (const kernels::KernelTable& table : kernels::KernelTables()) {
+    if (ChooseKernels(table.isa, DetectCpuFeatures()).has_value()) chosen.emplace_back(table.isa);
+  }
+  EXPECT_EQ(chosen, testing_util::RunnableIsas());
+  const auto best = ChooseKernels("", DetectCpuFeatures());
+  ASSERT_TRUE(best.has_value());
+  EXPECT_EQ((*best)->isa, chosen.front());
+}
+
 TEST(Compute, RefusesWhatTheCpuLacks) {
   const CpuFeatures nothing;
   const auto best = ChooseKernels("", nothing);

@@ -1,4 +1,4 @@
-// Helpers of the tests of ops: seeded numbers, weights in every storage format, the instruction sets this CPU can run.
+// Helpers of the tests of ops: a Compute for every instruction set this CPU can run, padded matrices, comparisons.
 #pragma once
 
 #include <cmath>
@@ -9,69 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "base/half.h"
 #include "gtest/gtest.h"
-#include "kernels/table.h"
+#include "kernels/test_util.h"
 #include "ops/compute.h"
 #include "tensor/tensor.h"
 
 namespace minicpm::testing_util {
 
-// A small fixed generator: tests must not depend on the library's distributions.
-class Numbers {
- public:
-  explicit Numbers(uint64_t seed) : state_(seed * 2 + 1) {}
-  uint32_t Bits() {
-    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
-    return static_cast<uint32_t>(state_ >> 33) * 2u;
-  }
-  // Roughly normal, standard deviation 1.
-  float Next() {
-    double sum = 0;
-    for (int i = 0; i < 4; ++i) sum += static_cast<double>(Bits()) / 4294967296.0 - 0.5;
-    return static_cast<float>(sum * 1.7320508);
-  }
-  std::vector<float> Many(int64_t n, float scale = 1.0f) {
-    std::vector<float> v(static_cast<size_t>(n));
-    for (float& f : v) f = Next() * scale;
-    return v;
-  }
-
- private:
-  uint64_t state_;
-};
-
-// Values rounded to `dtype`, kept in its storage form and as float; the storage starts at an odd multiple of the
-// element.
-struct Stored {
-  Stored(const std::vector<float>& values, DType dtype, Shape shape) {
-    const size_t size = SizeOf(dtype);
-    bytes.resize(values.size() * size + 64 + size);
-    auto address = reinterpret_cast<uintptr_t>(bytes.data());
-    std::byte* data = bytes.data() + (64 - address % 64) % 64 + size;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (dtype == DType::kF32) {
-        std::memcpy(data + i * size, &values[i], size);
-        exact.push_back(values[i]);
-        continue;
-      }
-      const uint16_t h = dtype == DType::kBF16 ? F32ToBf16(values[i]) : F32ToF16(values[i]);
-      std::memcpy(data + i * size, &h, size);
-      exact.push_back(dtype == DType::kBF16 ? Bf16ToF32(h) : F16ToF32(h));
-    }
-    view = {data, dtype, shape};
-  }
-  std::vector<std::byte> bytes;
-  std::vector<float> exact;
-  TensorView view;
-};
-
 // Names of the compiled instruction sets that this CPU runs.
 inline std::vector<std::string> RunnableIsas() {
   std::vector<std::string> names;
-  for (const kernels::KernelTable& table : kernels::KernelTables()) {
-    if (ChooseKernels(table.isa, DetectCpuFeatures()).has_value()) names.emplace_back(table.isa);
-  }
+  for (const kernels::KernelTable* table : RunnableTables()) names.emplace_back(table->isa);
   return names;
 }
 
