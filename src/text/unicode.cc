@@ -106,18 +106,20 @@ int CombiningClass(utf8proc_int32_t c) {
   return utf8proc_get_property(c)->combining_class;
 }
 
-// Canonical ordering: stable sort of every run of non-starters by combining class.
+// Canonical ordering: every run of non-starters sorted by combining class, equal classes in their old order.
 void SortMarks(std::vector<utf8proc_int32_t>& chars) {
-  for (size_t i = 0; i < chars.size();) {
-    if (CombiningClass(chars[i]) == 0) {
-      ++i;
-      continue;
+  std::vector<uint64_t> keys;  // class, place in the run, character: all different, so that any sort is a stable one
+  for (size_t i = 0; i < chars.size(); ++i) {
+    keys.clear();
+    const size_t begin = i;
+    for (; i < chars.size(); ++i) {
+      const int combining_class = CombiningClass(chars[i]);
+      if (combining_class == 0) break;
+      keys.push_back(static_cast<uint64_t>(combining_class) << 53 | static_cast<uint64_t>(i - begin) << 21 |
+                     static_cast<uint64_t>(chars[i]));
     }
-    size_t end = i + 1;
-    while (end < chars.size() && CombiningClass(chars[end]) != 0) ++end;
-    std::stable_sort(chars.begin() + static_cast<ptrdiff_t>(i), chars.begin() + static_cast<ptrdiff_t>(end),
-                     [](auto a, auto b) { return CombiningClass(a) < CombiningClass(b); });
-    i = end;
+    std::ranges::sort(keys);
+    for (size_t k = 0; k < keys.size(); ++k) chars[begin + k] = static_cast<utf8proc_int32_t>(keys[k] & 0x1FFFFF);
   }
 }
 
