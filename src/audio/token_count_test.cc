@@ -14,7 +14,7 @@ TEST(TokenCount, SamplesOfTheProcessor) {
   struct Row {
     int64_t samples, mel, encoder, tokens;
   };
-  constexpr Row kRows[] = {{800, 5, 3, 0},       {1600, 10, 5, 1},      {8000, 50, 25, 5},
+  constexpr Row kRows[] = {{800, 5, 3, 0},       {1600, 10, 5, 1},     {8000, 50, 25, 5},
                            {16000, 100, 50, 10}, {16560, 104, 52, 10}, {480000, 3000, 1500, 300}};
   for (const Row& row : kRows) {
     EXPECT_EQ(MelFrames(row.samples), row.mel) << row.samples;

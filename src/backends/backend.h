@@ -31,11 +31,11 @@ struct BackendShape {
 
 // One view of a picture or one video frame, as patches. Lifetime: `patches` and `position_ids` outlive the Job.
 struct VisionView {
-  ConstMatrix patches;                   // [P, C] f32, normalised
+  ConstMatrix patches;                    // [P, C] f32, normalised
   const int32_t* position_ids = nullptr;  // [P] rows of the learned position table
-  int grid_rows = 0;                     // h; P = h * w
-  int grid_cols = 0;                     // w
-  int temporal_id = -1;                  // -1 = a still picture
+  int grid_rows = 0;                      // h; P = h * w
+  int grid_cols = 0;                      // w
+  int temporal_id = -1;                   // -1 = a still picture
 };
 // Views whose keys are put together in the resampler; a still view is a group of its own. Each group gives Q rows.
 using VisionGroup = std::span<const VisionView>;
@@ -107,8 +107,8 @@ class Backend {
   // Memory that a sequence of `n` positions takes.
   virtual uint64_t BytesFor(int64_t n) const = 0;
 
-  // Feeds all items. Errors: kResourceExhausted past a sequence's context, kInvalidArgument for ids outside the vocabulary;
-  // after an error no sequence has moved.
+  // Feeds all items. Errors: kResourceExhausted past a sequence's context, kInvalidArgument for ids outside the
+  // vocabulary; after an error no sequence has moved.
   virtual Status Step(std::span<StepItem> items) = 0;
 };
 

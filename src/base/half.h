@@ -1,5 +1,6 @@
-// Scalar conversions between float32 and the two 16-bit formats, stored as uint16_t. Not for bulk work: see src/kernels.
-// bf16 = upper half of float32; f16 = IEEE 754 binary16. Rounding is to nearest, ties to even; NaN stays NaN.
+// Scalar conversions between float32 and the two 16-bit formats, stored as uint16_t. Not for bulk work: see
+// src/kernels. bf16 = upper half of float32; f16 = IEEE 754 binary16. Rounding is to nearest, ties to even; NaN stays
+// NaN.
 #pragma once
 
 #include <bit>

@@ -2,8 +2,8 @@
 // The sentence names the file, tensor or option, what was expected and what was found.
 #pragma once
 
-#include <expected>
 #include <cstddef>
+#include <expected>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +38,8 @@ inline std::unexpected<Error> Fail(ErrorCode code, std::string message) {
 // Puts `context` and ": " before the message of `error`; for callers that know the file or option.
 std::unexpected<Error> Annotate(std::string context, Error error);
 
-// Copy of `bytes` cut to `max_bytes`, with control characters and invalid UTF-8 replaced by '?'; for quoting hostile input.
+// Copy of `bytes` cut to `max_bytes`, with control characters and invalid UTF-8 replaced by '?'; for quoting hostile
+// input.
 std::string Printable(std::string_view bytes, size_t max_bytes = 120);
 
 }  // namespace minicpm
@@ -47,15 +48,15 @@ std::string Printable(std::string_view bytes, size_t max_bytes = 120);
 #define MINICPM_CONCAT(a, b) MINICPM_CONCAT_(a, b)
 
 // Returns from the enclosing function when `expr` (a Status or Result) holds an error.
-#define MINICPM_TRY(expr)                                                             \
-  do {                                                                                \
-    if (auto try_result = (expr); !try_result.has_value())                            \
-      return std::unexpected<::minicpm::Error>(std::move(try_result).error());        \
+#define MINICPM_TRY(expr)                                                      \
+  do {                                                                         \
+    if (auto try_result = (expr); !try_result.has_value())                     \
+      return std::unexpected<::minicpm::Error>(std::move(try_result).error()); \
   } while (0)
 
 // MINICPM_ASSIGN(auto x, MakeX());  declares or assigns x, or returns the error.
 #define MINICPM_ASSIGN(lhs, expr) MINICPM_ASSIGN_(MINICPM_CONCAT(assign_result_, __LINE__), lhs, expr)
-#define MINICPM_ASSIGN_(tmp, lhs, expr)                                               \
-  auto tmp = (expr);                                                                  \
+#define MINICPM_ASSIGN_(tmp, lhs, expr)                                                   \
+  auto tmp = (expr);                                                                      \
   if (!tmp.has_value()) return std::unexpected<::minicpm::Error>(std::move(tmp).error()); \
   lhs = std::move(tmp).value()

@@ -1,5 +1,5 @@
-// Strict UTF-8 decoding and encoding of single code points (RFC 3629). Not for normalisation or categories: see src/text.
-// Shared low down because error quoting, JSON, tokenizing and streaming all need the same idea of "valid".
+// Strict UTF-8 decoding and encoding of single code points (RFC 3629). Not for normalisation or categories: see
+// src/text. Shared low down because error quoting, JSON, tokenizing and streaming all need the same idea of "valid".
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@ namespace minicpm {
 
 struct Utf8Char {
   char32_t code_point;  // U+FFFD when !valid
-  uint8_t length;       // bytes consumed, >= 1; for invalid input the maximal invalid prefix (Unicode's recommended practice)
+  uint8_t
+      length;  // bytes consumed, >= 1; for invalid input the maximal invalid prefix (Unicode's recommended practice)
   bool valid;
 };
 

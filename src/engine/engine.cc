@@ -47,8 +47,8 @@ Engine::~Engine() = default;
 
 Result<std::shared_ptr<const Engine>> Engine::Open(const std::string& folder, const EngineOptions& options) {
   if (options.engine != "native") {
-    return Fail(ErrorCode::kUnsupported, "engine \"" + Printable(options.engine) +
-                                             "\" is not part of this version, expected \"native\"");
+    return Fail(ErrorCode::kUnsupported,
+                "engine \"" + Printable(options.engine) + "\" is not part of this version, expected \"native\"");
   }
   std::error_code ec;
   if (!std::filesystem::is_directory(folder, ec)) {
@@ -58,8 +58,8 @@ Result<std::shared_ptr<const Engine>> Engine::Open(const std::string& folder, co
   MINICPM_ASSIGN(Tokenizer tokenizer, Tokenizer::Load(folder));
   if (tokenizer.vocab_size() > config.decoder.n_vocab) {
     return Fail(ErrorCode::kCorrupt, Printable(folder, 400) + ": the tokenizer has ids up to " +
-                                         std::to_string(tokenizer.vocab_size() - 1) + ", but config.json says vocab_size " +
-                                         std::to_string(config.decoder.n_vocab));
+                                         std::to_string(tokenizer.vocab_size() - 1) +
+                                         ", but config.json says vocab_size " + std::to_string(config.decoder.n_vocab));
   }
   auto placeholders = FindPlaceholderTokens(tokenizer);
   if (!placeholders.has_value()) return Annotate(Printable(folder, 400), std::move(placeholders).error());
@@ -156,10 +156,10 @@ Result<std::unique_ptr<Backend>> Engine::NewBackend(const BackendOptions& option
     const uint64_t needed = weights + cache + kWorkingBytes;
     const uint64_t available = AvailableMemoryBytes();
     if (available != 0 && needed > available) {
-      return Fail(ErrorCode::kResourceExhausted,
-                  "the model needs " + Megabytes(needed) + " (" + Megabytes(weights) + " weights, " + Megabytes(cache) +
-                      " keys and values for " + std::to_string(context) + " positions, 250 MB to work), but " +
-                      Megabytes(available) + " are available");
+      return Fail(ErrorCode::kResourceExhausted, "the model needs " + Megabytes(needed) + " (" + Megabytes(weights) +
+                                                     " weights, " + Megabytes(cache) + " keys and values for " +
+                                                     std::to_string(context) + " positions, 250 MB to work), but " +
+                                                     Megabytes(available) + " are available");
     }
   }
   NativeBackendOptions native;

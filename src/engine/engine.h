@@ -23,9 +23,9 @@ struct EngineOptions {
 };
 
 struct BackendOptions {
-  int n_threads = 0;         // 0 = all usable cores
+  int n_threads = 0;  // 0 = all usable cores
   bool pin = false;
-  std::string isa;           // "" = best available
+  std::string isa;  // "" = best available
   DType kv_dtype = DType::kF16;
   int64_t context = 0;       // positions of all sequences together; 0 = default_context()
   bool check_memory = true;  // refuse when weights + KV + 250 MB exceed the available memory

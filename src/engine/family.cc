@@ -6,17 +6,28 @@
 namespace minicpm {
 
 const FamilyTraits& TraitsOf(Family family) {
-  static const FamilyTraits kV26{TemplateFamily::kMiniCpmV26, false, false,
-                                 {.temperature = 0.7f, .top_k = 100, .top_p = 0.8f, .repetition_penalty = 1.05f}, 8192};
-  static const FamilyTraits kV45{TemplateFamily::kMiniCpmV45, true, true,
+  static const FamilyTraits kV26{TemplateFamily::kMiniCpmV26,
+                                 false,
+                                 false,
+                                 {.temperature = 0.7f, .top_k = 100, .top_p = 0.8f, .repetition_penalty = 1.05f},
+                                 8192};
+  static const FamilyTraits kV45{TemplateFamily::kMiniCpmV45,
+                                 true,
+                                 true,
                                  {.temperature = 0.7f, .top_k = 100, .top_p = 0.8f, .repetition_penalty = 1.03f},
                                  16384};
-  static const FamilyTraits kO45{TemplateFamily::kMiniCpmO45, true, false,
-                                 {.temperature = 0.7f, .top_k = 100, .top_p = 0.8f, .repetition_penalty = 1.02f}, 8192};
+  static const FamilyTraits kO45{TemplateFamily::kMiniCpmO45,
+                                 true,
+                                 false,
+                                 {.temperature = 0.7f, .top_k = 100, .top_p = 0.8f, .repetition_penalty = 1.02f},
+                                 8192};
   switch (family) {
-    case Family::kMiniCpmV26: return kV26;
-    case Family::kMiniCpmV45: return kV45;
-    case Family::kMiniCpmO45: return kO45;
+    case Family::kMiniCpmV26:
+      return kV26;
+    case Family::kMiniCpmV45:
+      return kV45;
+    case Family::kMiniCpmO45:
+      return kO45;
   }
   CheckFailed(__FILE__, __LINE__, "family");
 }

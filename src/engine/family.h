@@ -12,9 +12,9 @@ namespace minicpm {
 
 struct FamilyTraits {
   TemplateFamily template_family;
-  bool has_thinking;         // the template knows enable_thinking
-  bool opens_think_itself;   // thinking on: the prompt already ends inside <think>
-  SamplingOptions sampling;  // the official chat helper's sampling column
+  bool has_thinking;          // the template knows enable_thinking
+  bool opens_think_itself;    // thinking on: the prompt already ends inside <think>
+  SamplingOptions sampling;   // the official chat helper's sampling column
   int64_t max_prompt_tokens;  // the chat helper's max_inp_length
 };
 const FamilyTraits& TraitsOf(Family family);

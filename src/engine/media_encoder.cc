@@ -11,9 +11,7 @@ namespace {
 
 constexpr double kPieceMs = 50.0;  // how often cancel is looked at
 
-bool Cancelled(const std::atomic<bool>* cancel) {
-  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
-}
+bool Cancelled(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
 }  // namespace
 

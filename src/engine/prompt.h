@@ -38,10 +38,10 @@ struct Message {
 };
 
 struct PromptOptions {
-  Thinking thinking = Thinking::kOff;       // kOff is what the official chat helpers pass
+  Thinking thinking = Thinking::kOff;  // kOff is what the official chat helpers pass
   std::vector<std::string> tools_json;
-  std::optional<int> max_slices;            // overrides the checkpoint's max_slice_nums; 1 = overview only
-  std::optional<bool> use_image_id;         // overrides the checkpoint's use_image_id
+  std::optional<int> max_slices;     // overrides the checkpoint's max_slice_nums; 1 = overview only
+  std::optional<bool> use_image_id;  // overrides the checkpoint's use_image_id
 };
 
 struct PromptMedia {
@@ -61,7 +61,7 @@ struct MediaSpan {
 struct Prompt {
   std::vector<int32_t> ids;
   std::vector<PromptMedia> media;
-  std::vector<MediaSpan> spans;  // ascending, disjoint
+  std::vector<MediaSpan> spans;      // ascending, disjoint
   bool starts_inside_think = false;  // the template already opened the thinking block
 
   int64_t n_media_tokens() const;

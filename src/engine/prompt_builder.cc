@@ -96,15 +96,15 @@ int64_t Prompt::n_media_tokens() const {
 Result<PlaceholderTokens> FindPlaceholderTokens(const Tokenizer& tokenizer) {
   PlaceholderTokens t{};
   const std::pair<const char*, int32_t*> wanted[] = {
-      {"<image>", &t.image_start},       {"</image>", &t.image_end},          {"<slice>", &t.slice_start},
-      {"</slice>", &t.slice_end},        {"<image_id>", &t.image_id_start},   {"</image_id>", &t.image_id_end},
+      {"<image>", &t.image_start}, {"</image>", &t.image_end},        {"<slice>", &t.slice_start},
+      {"</slice>", &t.slice_end},  {"<image_id>", &t.image_id_start}, {"</image_id>", &t.image_id_end},
       {"<unk>", &t.fill},
   };
   for (const auto& [text, id] : wanted) {
     *id = tokenizer.AddedTokenId(text);
     if (*id < 0) {
-      return Fail(ErrorCode::kCorrupt, std::string("the tokenizer has no special token ") + text +
-                                           ", which this family's pictures need");
+      return Fail(ErrorCode::kCorrupt,
+                  std::string("the tokenizer has no special token ") + text + ", which this family's pictures need");
     }
   }
   return t;

@@ -13,9 +13,7 @@
 namespace minicpm {
 namespace {
 
-bool Cancelled(const std::atomic<bool>* cancel) {
-  return cancel != nullptr && cancel->load(std::memory_order_relaxed);
-}
+bool Cancelled(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
 // Bytes that the generated text may take before its string has to grow: generous for byte-level tokens.
 constexpr int64_t kReserveBytesPerToken = 16;
@@ -24,10 +22,14 @@ constexpr int64_t kReserveBytesPerToken = 16;
 
 const char* FinishReasonName(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kContext: return "context";
-    case FinishReason::kCancelled: return "cancelled";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kContext:
+      return "context";
+    case FinishReason::kCancelled:
+      return "cancelled";
   }
   return "unknown";
 }

@@ -1,5 +1,5 @@
-// Session: one timeline on one backend. Callers hand in the whole prompt every time; the session feeds only what differs
-// from what it already holds, then generates.
+// Session: one timeline on one backend. Callers hand in the whole prompt every time; the session feeds only what
+// differs from what it already holds, then generates.
 #pragma once
 
 #include <atomic>
@@ -20,8 +20,8 @@ const char* FinishReasonName(FinishReason reason);
 struct GenerationOptions {
   SamplingOptions sampling;
   int64_t max_new_tokens = 2048;
-  std::vector<std::string> stop;  // generation ends before the first of these strings
-  bool ignore_stop_tokens = false;  // benchmarks and goldens: run to max_new_tokens
+  std::vector<std::string> stop;              // generation ends before the first of these strings
+  bool ignore_stop_tokens = false;            // benchmarks and goldens: run to max_new_tokens
   const std::atomic<bool>* cancel = nullptr;  // set it from anywhere to stop soon
 };
 
@@ -51,7 +51,7 @@ struct GenerationResult {
 };
 
 struct SessionOptions {
-  int64_t context = 0;        // 0 = the engine's default
+  int64_t context = 0;          // 0 = the engine's default
   int64_t prefill_chunk = 256;  // positions fed at once; 0 = all
 };
 

@@ -6,7 +6,8 @@
 namespace minicpm {
 namespace {
 
-std::string Shown(const std::vector<std::string>& stops, const std::string& text, size_t piece, bool* stopped = nullptr) {
+std::string Shown(const std::vector<std::string>& stops, const std::string& text, size_t piece,
+                  bool* stopped = nullptr) {
   StopText t(stops, 64);
   std::string shown;
   for (size_t i = 0; i < text.size() && !t.stopped(); i += piece) shown += t.Push(text.substr(i, piece));

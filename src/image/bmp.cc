@@ -205,32 +205,34 @@ class RleReader {
   std::vector<uint8_t>& indices_;
 };
 
-// One stored row to RGB.
-void ConvertRow(const Header& header, const uint8_t* row, uint8_t* rgb) {
+// One stored row of palette indices, most significant bits first.
+void IndexedRowToRgb(const Header& header, const uint8_t* row, uint8_t* rgb) {
+  const uint32_t per_byte = 8 / header.bits;
+  const uint32_t mask = (1u << header.bits) - 1;
   for (int64_t x = 0; x < header.width; ++x, rgb += 3) {
-    switch (header.bits) {
-      case 1:
-        std::copy_n(header.palette[row[x / 8] >> (7 - x % 8) & 1].data(), 3, rgb);
-        break;
-      case 4:
-        std::copy_n(header.palette[x % 2 == 0 ? row[x / 2] >> 4 : row[x / 2] & 15].data(), 3, rgb);
-        break;
-      case 8:
-        std::copy_n(header.palette[row[x]].data(), 3, rgb);
-        break;
-      case 24:
-        rgb[0] = row[3 * x + 2];
-        rgb[1] = row[3 * x + 1];
-        rgb[2] = row[3 * x];
-        break;
-      default: {
-        const uint32_t pixel = header.bits == 16 ? U16(row + 2 * x) : U32(row + 4 * x);
-        for (int c = 0; c < 3; ++c) {
-          const int shift = std::countr_zero(header.mask[c]);
-          rgb[c] = static_cast<uint8_t>(((pixel & header.mask[c]) >> shift) * 255 / (header.mask[c] >> shift));
-        }
-      }
+    const uint32_t shift = (per_byte - 1 - x % per_byte) * header.bits;
+    std::memcpy(rgb, header.palette[row[x / per_byte] >> shift & mask].data(), 3);
+  }
+}
+
+// One stored row of 16- or 32-bit pixels: each masked part, scaled to 0..255.
+void MaskedRowToRgb(const Header& header, const uint8_t* row, uint8_t* rgb) {
+  for (int64_t x = 0; x < header.width; ++x, rgb += 3) {
+    const uint32_t pixel = header.bits == 16 ? U16(row + 2 * x) : U32(row + 4 * x);
+    for (int c = 0; c < 3; ++c) {
+      const int shift = std::countr_zero(header.mask[c]);
+      rgb[c] = static_cast<uint8_t>(((pixel & header.mask[c]) >> shift) * 255 / (header.mask[c] >> shift));
     }
+  }
+}
+
+void RowToRgb(const Header& header, const uint8_t* row, uint8_t* rgb) {
+  if (header.bits <= 8) return IndexedRowToRgb(header, row, rgb);
+  if (header.bits != 24) return MaskedRowToRgb(header, row, rgb);
+  for (int64_t x = 0; x < header.width; ++x, row += 3, rgb += 3) {
+    rgb[0] = row[2];
+    rgb[1] = row[1];
+    rgb[2] = row[0];
   }
 }
 
@@ -245,7 +247,7 @@ Status ReadPlainRows(const CodecInput& in, const Header& header, Image& image) {
   }
   for (int64_t y = 0; y < header.height; ++y) {
     const int64_t to = header.top_down ? y : header.height - 1 - y;
-    ConvertRow(header, in.data() + header.pixels_at + stride * y, image.rgb.data() + 3 * header.width * to);
+    RowToRgb(header, in.data() + header.pixels_at + stride * y, image.rgb.data() + 3 * header.width * to);
   }
   return {};
 }

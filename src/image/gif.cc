@@ -118,7 +118,7 @@ Status ReadRows(const CodecInput& in, GifFileType* gif, const Palette& palette, 
     for (int y = interlaced ? kStart[pass] : 0; y < frame.Height; y += step) {
       if (DGifGetLine(gif, line.data(), frame.Width) == GIF_ERROR) return GifError(in, gif->Error);
       uint8_t* rgb = image.rgb.data() + 3 * (static_cast<size_t>(frame.Top + y) * image.width + frame.Left);
-      for (int x = 0; x < frame.Width; ++x, rgb += 3) std::copy_n(palette[line[x]].data(), 3, rgb);
+      for (int x = 0; x < frame.Width; ++x, rgb += 3) std::memcpy(rgb, palette[line[x]].data(), 3);
     }
   }
   return {};

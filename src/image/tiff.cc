@@ -248,8 +248,23 @@ uint8_t SampleAt(const uint8_t* row, int bits, size_t i) {
   }
 }
 
+// The common kinds, without a decision per sample: 8-bit grey and RGB. False: not one of them.
+bool PlainRowToRgb(const Layout& layout, const uint8_t* row, int samples, size_t n, uint8_t* rgb) {
+  const bool grey = layout.photometric == PHOTOMETRIC_MINISBLACK;
+  if (layout.bits != 8 || layout.premultiplied || (!grey && layout.n_colours != 3)) return false;
+  const int green = grey ? 0 : 1;
+  const int blue = grey ? 0 : 2;
+  for (size_t x = 0; x < n; ++x, row += samples, rgb += 3) {
+    rgb[0] = row[0];
+    rgb[1] = row[green];
+    rgb[2] = row[blue];
+  }
+  return true;
+}
+
 // n pixels of interleaved samples (`samples` per pixel) to RGB.
 void RowToRgb(const Layout& layout, const uint8_t* row, int samples, size_t n, uint8_t* rgb) {
+  if (PlainRowToRgb(layout, row, samples, n, rgb)) return;
   const int bits = layout.bits;
   const int grey_scale = bits < 8 ? 255 / ((1 << bits) - 1) : 1;
   for (size_t x = 0; x < n; ++x, rgb += 3) {

@@ -1,5 +1,5 @@
-// Whether everything a TIFF directory points at lies inside the file. Not for reading tags: libtiff does that, but it lets
-// a palette or a table that was cut off pass with a warning and a wrong picture.
+// Whether everything a TIFF directory points at lies inside the file. Not for reading tags: libtiff does that, but it
+// lets a palette or a table that was cut off pass with a warning and a wrong picture.
 #pragma once
 
 #include <cstdint>

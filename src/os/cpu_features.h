@@ -1,4 +1,5 @@
-// What the CPU (and the operating system's saved state) can do, found out once at start. The only user is the kernel table's choice.
+// What the CPU (and the operating system's saved state) can do, found out once at start. The only user is the kernel
+// table's choice.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@ namespace minicpm {
 
 struct CpuFeatures {
   // x86-64
-  bool avx2 = false;  // AVX2 and FMA and F16C, with the OS saving YMM state
-  bool avx512 = false;       // F, BW, VL, DQ with the OS saving ZMM state
+  bool avx2 = false;    // AVX2 and FMA and F16C, with the OS saving YMM state
+  bool avx512 = false;  // F, BW, VL, DQ with the OS saving ZMM state
   bool avx512_vnni = false;
   bool avx_vnni = false;
   // aarch64

@@ -1,4 +1,5 @@
-// MappedFile: a whole file, read-only, in memory by mmap. Not for small files that are parsed once: ReadWholeFile does those.
+// MappedFile: a whole file, read-only, in memory by mmap. Not for small files that are parsed once: ReadWholeFile does
+// those.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 namespace minicpm {
 
 // Move-only. Lifetime: bytes() is valid while this object lives. Threads: reading bytes() from several threads is fine.
-// A file that another process truncates while it is mapped makes reads fault: checkpoints must not be edited while in use.
+// A file that another process truncates while it is mapped makes reads fault: checkpoints must not be edited while in
+// use.
 class MappedFile {
  public:
   // Errors: kNotFound, kIo, kUnsupported (not a regular file); the sentence names `path`.

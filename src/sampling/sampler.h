@@ -23,7 +23,8 @@ struct SamplingOptions {
 class Sampler {
  public:
   Sampler(const SamplingOptions& options, int64_t n_vocab);
-  // Requires: logits.size() == n_vocab; finite or -inf. Ties go to the lowest id. `logits` is overwritten by the penalty.
+  // Requires: logits.size() == n_vocab; finite or -inf. Ties go to the lowest id. `logits` is overwritten by the
+  // penalty.
   int32_t Sample(std::span<float> logits);
   // Tells the penalty that `id` has been produced. Ids seen before are free.
   void Observe(int32_t id);

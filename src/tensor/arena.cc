@@ -1,4 +1,5 @@
-// Implementation of arena.h. `used_` counts as if everything lay in one block, so the high-water mark is the size to keep.
+// Implementation of arena.h. `used_` counts as if everything lay in one block, so the high-water mark is the size to
+// keep.
 #include "tensor/arena.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Arena: one block of scratch memory, handed out in 64-byte aligned pieces, freed all at once. Not for anything that outlives a step.
-// Grows only when a step needs more than any step before it, so steady state allocates nothing.
+// Arena: one block of scratch memory, handed out in 64-byte aligned pieces, freed all at once. Not for anything that
+// outlives a step. Grows only when a step needs more than any step before it, so steady state allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -45,9 +45,9 @@ class Arena {
 
   AlignedBytes block_;
   size_t capacity_ = 0;
-  size_t used_ = 0;                       // may pass capacity_: then overflow_ holds the rest
+  size_t used_ = 0;  // may pass capacity_: then overflow_ holds the rest
   size_t high_water_ = 0;
-  std::vector<AlignedBytes> overflow_;    // merged into block_ by the next Reset()
+  std::vector<AlignedBytes> overflow_;  // merged into block_ by the next Reset()
 };
 
 // Gives back everything allocated since its construction (stack discipline).

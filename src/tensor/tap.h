@@ -12,7 +12,8 @@ struct Stage {
   int item = -1;     // view index for vision stages, -1 otherwise
 };
 
-// Threads: called from the thread that drives the model, never from pool threads. Lifetime: the view is valid during the call.
+// Threads: called from the thread that drives the model, never from pool threads. Lifetime: the view is valid during
+// the call.
 class Tap {
  public:
   virtual ~Tap() = default;

@@ -1,5 +1,5 @@
-// GoldenCase: one committed case of reference/dump.py (tests/data/golden): what was asked, and what every stage must hold.
-// Reading only; golden_test.cc compares.
+// GoldenCase: one committed case of reference/dump.py (tests/data/golden): what was asked, and what every stage must
+// hold. Reading only; golden_test.cc compares.
 #pragma once
 
 #include <map>

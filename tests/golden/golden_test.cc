@@ -214,8 +214,8 @@ TEST(GoldenResampler, TemporalGroups) {
     const TensorView expected = stages.Values(key);
     const std::vector<float>* actual = recorder.Find(key);
     ASSERT_NE(actual, nullptr) << key;
-    EXPECT_TRUE(Within(std::span(expected.as<float>(), static_cast<size_t>(expected.shape.elements())), *actual,
-                       kTolerance))
+    EXPECT_TRUE(
+        Within(std::span(expected.as<float>(), static_cast<size_t>(expected.shape.elements())), *actual, kTolerance))
         << key;
   }
 }
@@ -224,12 +224,11 @@ TEST(GoldenResampler, TemporalGroups) {
 TEST(GoldenResampler, PositionTables) {
   std::vector<float> p(4096);
   FillPosition2d(2, 3, 4096, p.data());
-  const std::pair<int, float> wanted2d[] = {{0, 0.14112f},    {1, 0.167659f},     {1024, -0.989992f},
+  const std::pair<int, float> wanted2d[] = {{0, 0.14112f},     {1, 0.167659f},    {1024, -0.989992f},
                                             {2048, 0.909297f}, {2049, 0.916604f}, {3072, -0.416147f}};
   for (const auto& [i, value] : wanted2d) EXPECT_NEAR(p[static_cast<size_t>(i)], value, 1e-6) << i;
   FillTemporalPosition(5, 4096, p.data());
-  const std::pair<int, float> wanted_time[] = {
-      {0, -0.958924f}, {1, -0.965047f}, {2048, 0.283662f}, {2049, 0.262078f}};
+  const std::pair<int, float> wanted_time[] = {{0, -0.958924f}, {1, -0.965047f}, {2048, 0.283662f}, {2049, 0.262078f}};
   for (const auto& [i, value] : wanted_time) EXPECT_NEAR(p[static_cast<size_t>(i)], value, 1e-6) << i;
 }
 

@@ -1,5 +1,5 @@
-// Weights whose f32 values fit neither bf16 nor f16, stored in both. (The committed tiny weights fit both exactly, so the
-// goldens cannot show what rounding does.)
+// Weights whose f32 values fit neither bf16 nor f16, stored in both. (The committed tiny weights fit both exactly, so
+// the goldens cannot show what rounding does.)
 #include <cstdio>
 #include <cstring>
 #include <fstream>

@@ -22,8 +22,13 @@ class NativeBackend : public Backend {
         pool_(DecoderSequenceLayout(model_->config().decoder, kv_dtype), kv_tokens) {}
 
   Caps caps() const override {
-    return {.ragged_batch = true, .rewind = true, .preemptible = true, .batch_exact = true, .hidden = true,
-            .vision = true, .audio = false};
+    return {.ragged_batch = true,
+            .rewind = true,
+            .preemptible = true,
+            .batch_exact = true,
+            .hidden = true,
+            .vision = true,
+            .audio = false};
   }
   BackendShape shape() const override {
     const ModelConfig& c = model_->config();
@@ -72,13 +77,13 @@ Status NativeBackend::Plan(std::span<const StepItem> items) {
       return Fail(ErrorCode::kInvalidArgument, "sequence " + std::to_string(item.seq) + " does not exist");
     }
     if (item.n() < 1 || (item.token_ids.empty() && item.embeddings.cols != c.n_embed)) {
-      return Fail(ErrorCode::kInvalidArgument, "a step item needs token ids or embedding rows of width " +
-                                                   std::to_string(c.n_embed));
+      return Fail(ErrorCode::kInvalidArgument,
+                  "a step item needs token ids or embedding rows of width " + std::to_string(c.n_embed));
     }
     for (const int32_t id : item.token_ids) {
       if (id < 0 || id >= c.n_vocab) {
-        return Fail(ErrorCode::kInvalidArgument, "token id " + std::to_string(id) + " is outside the vocabulary of " +
-                                                     std::to_string(c.n_vocab));
+        return Fail(ErrorCode::kInvalidArgument,
+                    "token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(c.n_vocab));
       }
     }
     int64_t position = pool_.length(item.seq);
@@ -152,9 +157,9 @@ Result<std::unique_ptr<Backend>> NewNativeBackend(std::shared_ptr<const NativeMo
   const uint64_t bytes = static_cast<uint64_t>((tokens + kKvBlockTokens - 1) / kKvBlockTokens) * layout.block_bytes();
   const uint64_t available = AvailableMemoryBytes();
   if (available != 0 && bytes > available) {
-    return Fail(ErrorCode::kResourceExhausted,
-                "a context of " + std::to_string(tokens) + " positions needs " + std::to_string(bytes >> 20) +
-                    " MB for keys and values, " + std::to_string(available >> 20) + " MB are available");
+    return Fail(ErrorCode::kResourceExhausted, "a context of " + std::to_string(tokens) + " positions needs " +
+                                                   std::to_string(bytes >> 20) + " MB for keys and values, " +
+                                                   std::to_string(available >> 20) + " MB are available");
   }
   ComputeOptions compute_options;
   compute_options.n_threads = options.n_threads;

@@ -1,5 +1,5 @@
-// NativeModel: a checkpoint's tensors bound to the towers' fields. Immutable and shared; the weights stay in the mapped files.
-// Not a place for scratch or threads: those belong to NativeBackend.
+// NativeModel: a checkpoint's tensors bound to the towers' fields. Immutable and shared; the weights stay in the mapped
+// files. Not a place for scratch or threads: those belong to NativeBackend.
 #pragma once
 
 #include <memory>

@@ -75,9 +75,9 @@ class VisionJob : public Job {
 Status CheckView(const ModelConfig& c, const VisionView& view) {
   const int64_t n = int64_t{view.grid_rows} * view.grid_cols;
   if (n < 1 || view.patches.rows != n || view.patches.cols != c.vision.n_patch_values()) {
-    return Fail(ErrorCode::kInvalidArgument,
-                "a view of " + std::to_string(view.grid_rows) + " x " + std::to_string(view.grid_cols) +
-                    " patches must have rows of " + std::to_string(c.vision.n_patch_values()) + " values");
+    return Fail(ErrorCode::kInvalidArgument, "a view of " + std::to_string(view.grid_rows) + " x " +
+                                                 std::to_string(view.grid_cols) + " patches must have rows of " +
+                                                 std::to_string(c.vision.n_patch_values()) + " values");
   }
   const int64_t n_positions = c.vision.n_side() * c.vision.n_side();
   for (int64_t i = 0; i < n; ++i) {
@@ -94,8 +94,8 @@ Result<std::unique_ptr<Job>> NewVisionJob(const NativeModel& model, Compute& com
   const ModelConfig& c = model.config();
   const auto n_groups = static_cast<int64_t>(request.groups.size());
   if (request.out.rows != n_groups * c.resampler.n_queries || request.out.cols != c.decoder.n_embed) {
-    return Fail(ErrorCode::kInvalidArgument, "the output needs " + std::to_string(c.resampler.n_queries) +
-                                                 " rows of " + std::to_string(c.decoder.n_embed) + " per group");
+    return Fail(ErrorCode::kInvalidArgument, "the output needs " + std::to_string(c.resampler.n_queries) + " rows of " +
+                                                 std::to_string(c.decoder.n_embed) + " per group");
   }
   for (const VisionGroup group : request.groups) {
     if (group.empty()) return Fail(ErrorCode::kInvalidArgument, "a group of views is empty");

@@ -32,9 +32,9 @@ Result<Family> FindFamily(const JsonObject& json, const std::string& version) {
   if (model_type == "minicpmv" && version == "2.6") return Family::kMiniCpmV26;
   if (model_type == "minicpmv" && version == "4.5") return Family::kMiniCpmV45;
   if (model_type == "minicpmo" && version == "4.5") return Family::kMiniCpmO45;
-  return Fail(ErrorCode::kUnsupported,
-              json.name() + ": model_type \"" + Printable(model_type) + "\" version \"" + Printable(version) +
-                  "\" is not supported, expected minicpmv 2.6, minicpmv 4.5 or minicpmo 4.5");
+  return Fail(ErrorCode::kUnsupported, json.name() + ": model_type \"" + Printable(model_type) + "\" version \"" +
+                                           Printable(version) +
+                                           "\" is not supported, expected minicpmv 2.6, minicpmv 4.5 or minicpmo 4.5");
 }
 
 Result<VisionConfig> ReadVision(const JsonObject& json) {
@@ -162,9 +162,12 @@ Status ReadEos(const JsonObject& json, ModelConfig& m) {
 
 const char* FamilyName(Family family) {
   switch (family) {
-    case Family::kMiniCpmV26: return "minicpm-v-2_6";
-    case Family::kMiniCpmV45: return "minicpm-v-4_5";
-    case Family::kMiniCpmO45: return "minicpm-o-4_5";
+    case Family::kMiniCpmV26:
+      return "minicpm-v-2_6";
+    case Family::kMiniCpmV45:
+      return "minicpm-v-4_5";
+    case Family::kMiniCpmO45:
+      return "minicpm-o-4_5";
   }
   return "unknown";
 }

@@ -16,10 +16,10 @@ const char* FamilyName(Family family);
 
 // SigLIP NaViT encoder (vision_config; attribute names of the official modeling_navit_siglip.py).
 struct VisionConfig {
-  int64_t n_embed = 1152;       // hidden_size, D
-  int64_t n_ffn = 4304;         // intermediate_size, Fv
-  int64_t n_layers = 27;        // num_hidden_layers as in the JSON
-  int64_t n_heads = 16;         // num_attention_heads
+  int64_t n_embed = 1152;  // hidden_size, D
+  int64_t n_ffn = 4304;    // intermediate_size, Fv
+  int64_t n_layers = 27;   // num_hidden_layers as in the JSON
+  int64_t n_heads = 16;    // num_attention_heads
   int64_t n_channels = 3;
   int64_t image_px = 980;       // image_size: side of the position table, in pixels
   int64_t patch_px = 14;        // patch_size
@@ -44,8 +44,8 @@ struct ResamplerConfig {
 
 // Qwen2 / Qwen3 decoder (top level of config.json; attribute names of transformers' Qwen2Config, Qwen3Config).
 struct DecoderConfig {
-  int64_t n_embed = 0;        // hidden_size, E
-  int64_t n_ffn = 0;          // intermediate_size, F
+  int64_t n_embed = 0;  // hidden_size, E
+  int64_t n_ffn = 0;    // intermediate_size, F
   int64_t n_layers = 0;
   int64_t n_heads = 0;        // Hq
   int64_t n_kv_heads = 0;     // Hkv
@@ -54,14 +54,14 @@ struct DecoderConfig {
   int64_t max_positions = 0;  // max_position_embeddings
   float eps = 1e-6f;          // rms_norm_eps
   double rope_theta = 1e6;
-  bool qkv_bias = false;      // Qwen2
-  bool qk_norm = false;       // Qwen3
-  bool tied_head = false;     // tie_word_embeddings
+  bool qkv_bias = false;   // Qwen2
+  bool qk_norm = false;    // Qwen3
+  bool tied_head = false;  // tie_word_embeddings
 };
 
 struct ModelConfig {
   Family family = Family::kMiniCpmV45;
-  std::string version;       // as written in config.json, may be empty
+  std::string version;  // as written in config.json, may be empty
   VisionConfig vision;
   ResamplerConfig resampler;
   DecoderConfig decoder;

@@ -73,7 +73,8 @@ TEST(ModelConfig, VersionMayBeTextOrStandInThePreprocessor) {
 
 TEST(ModelConfig, PreprocessorWinsForSlicing) {
   const auto m = ParseModelConfig(V45(), R"({"max_slice_nums": 4, "scale_resolution": 224, "patch_size": 14,
-    "norm_mean": [0.1, 0.2, 0.3]})", "");
+    "norm_mean": [0.1, 0.2, 0.3]})",
+                                  "");
   ASSERT_TRUE(m.has_value()) << m.error().message;
   EXPECT_EQ(m->max_slices, 4);
   EXPECT_EQ(m->scale_resolution, 224);
@@ -85,7 +86,8 @@ TEST(ModelConfig, WrongValuesAreNamed) {
   EXPECT_THAT(ErrorOf("{}"), HasSubstr("model_type"));
   EXPECT_THAT(ErrorOf(Replace(V45(), "4.5", "3.0")), HasSubstr("\"minicpmv\" version \"3\" is not supported"));
   EXPECT_THAT(ErrorOf(Replace(V45(), R"("hidden_size": 4096)", R"("hidden_size": -1)")), HasSubstr("hidden_size"));
-  EXPECT_THAT(ErrorOf(Replace(V45(), R"("hidden_size": 4096)", R"("hidden_size": 4097)")), HasSubstr("multiple of 128"));
+  EXPECT_THAT(ErrorOf(Replace(V45(), R"("hidden_size": 4096)", R"("hidden_size": 4097)")),
+              HasSubstr("multiple of 128"));
   EXPECT_THAT(ErrorOf(Replace(V45(), R"("hidden_size": 4096)", R"("hidden_size": "4096")")), HasSubstr("hidden_size"));
   EXPECT_THAT(ErrorOf(Replace(V45(), R"("num_key_value_heads": 8)", R"("num_key_value_heads": 5)")),
               HasSubstr("num_key_value_heads"));

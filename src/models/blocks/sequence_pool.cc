@@ -190,8 +190,7 @@ void SequencePool::Blocks(Id id, int64_t layer, int64_t n_keys, KvBlock* out) co
   const size_t half_bytes =
       static_cast<size_t>(layout_.n_kv_heads * kKvBlockTokens * layout_.head_dim) * SizeOf(layout_.kv_dtype);
   for (int64_t i = 0; i < BlocksFor(n_keys); ++i) {
-    const std::byte* base =
-        BlockData(s.blocks[static_cast<size_t>(i)]) + static_cast<size_t>(layer) * 2 * half_bytes;
+    const std::byte* base = BlockData(s.blocks[static_cast<size_t>(i)]) + static_cast<size_t>(layer) * 2 * half_bytes;
     out[i] = {base, base + half_bytes};
   }
 }

@@ -1,5 +1,5 @@
-// SequencePool: the memory of timelines. A sequence is a list of per-layer states: key/value blocks, which rewind anywhere, and
-// recurrent states, which go back to snapshots only. Not for deciding what to feed: the engine does that.
+// SequencePool: the memory of timelines. A sequence is a list of per-layer states: key/value blocks, which rewind
+// anywhere, and recurrent states, which go back to snapshots only. Not for deciding what to feed: the engine does that.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ struct SequenceLayout {
 };
 
 // Key/value memory: per block, per layer: keys [Hkv, 64, Hd], then values [Hkv, 64, Hd].
-// Threads: none (owned by one backend). Pages are touched when written first, so an unused context costs address space only.
+// Threads: none (owned by one backend). Pages are touched when written first, so an unused context costs address space
+// only.
 class SequencePool {
  public:
   using Id = int32_t;
@@ -52,8 +53,8 @@ class SequencePool {
   // How many positions may be fed before the next automatic restore point must be taken.
   int64_t PositionsToSnapshot(Id id) const;
 
-  // A step: Prepare, then per layer Write and Blocks, then Advance. Prepare's errors: kResourceExhausted past the context
-  // or when a block shared since Fork must be copied and none is left; nothing has changed then.
+  // A step: Prepare, then per layer Write and Blocks, then Advance. Prepare's errors: kResourceExhausted past the
+  // context or when a block shared since Fork must be copied and none is left; nothing has changed then.
   Status Prepare(Id id, int64_t n_new);
   // Stores the key and value rows of positions [position, position + n) of one layer. k, v [n, Hkv * Hd] f32.
   // Requires: Prepare covered these positions.

@@ -1,5 +1,5 @@
-// Tests of SequencePool: reservation, sharing after Fork, copy on write, rewinding; and a small recurrent layer that lives
-// only here to prove snapshots.
+// Tests of SequencePool: reservation, sharing after Fork, copy on write, rewinding; and a small recurrent layer that
+// lives only here to prove snapshots.
 #include "models/blocks/sequence_pool.h"
 
 #include <cmath>
@@ -123,7 +123,8 @@ void FeedRecurrent(SequencePool& pool, SequencePool::Id id, int64_t n) {
     const int64_t first = pool.length(id);
     const std::span<float> h = pool.Recurrent(id, 1);
     for (int64_t i = 0; i < step; ++i) {
-      for (int64_t c = 0; c < kWidth; ++c) h[static_cast<size_t>(c)] = 0.9f * h[static_cast<size_t>(c)] + Input(first + i, c);
+      for (int64_t c = 0; c < kWidth; ++c)
+        h[static_cast<size_t>(c)] = 0.9f * h[static_cast<size_t>(c)] + Input(first + i, c);
     }
     pool.Advance(id, step);
     n -= step;

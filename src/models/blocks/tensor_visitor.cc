@@ -5,7 +5,8 @@
 
 namespace minicpm {
 
-Status VisitLinear(TensorVisitor& v, const std::string& prefix, int64_t n, int64_t k, HasBias bias, LinearField& field) {
+Status VisitLinear(TensorVisitor& v, const std::string& prefix, int64_t n, int64_t k, HasBias bias,
+                   LinearField& field) {
   MINICPM_TRY(v.Map(prefix + ".weight", Shape{n, k}, TensorRole::kLinear, field.weight));
   if (bias == HasBias::kYes) MINICPM_TRY(v.Copy(prefix + ".bias", Shape{n}, field.bias));
   return {};

@@ -80,8 +80,8 @@ void FeedForwardHalf(Compute& compute, const DecoderConfig& c, const DecoderLaye
 
 Status VisitDecoder(const DecoderConfig& c, const std::string& prefix, TensorVisitor& v, DecoderWeights& w) {
   const HasBias bias = c.qkv_bias ? HasBias::kYes : HasBias::kNo;
-  MINICPM_TRY(v.Map(prefix + "model.embed_tokens.weight", Shape{c.n_vocab, c.n_embed}, TensorRole::kEmbedding,
-                    w.embed_tokens));
+  MINICPM_TRY(
+      v.Map(prefix + "model.embed_tokens.weight", Shape{c.n_vocab, c.n_embed}, TensorRole::kEmbedding, w.embed_tokens));
   w.layers.resize(static_cast<size_t>(c.n_layers));
   for (size_t i = 0; i < w.layers.size(); ++i) {
     DecoderLayer& layer = w.layers[i];

@@ -18,13 +18,13 @@ struct ResamplerWeights {
   std::vector<float> in_proj_bias;  // [3 E]
   LinearField out_proj;             // [E, E]
   NormField norm_q, norm_kv, norm_post;
-  TensorView proj;                  // [E, E], used as x @ proj
+  TensorView proj;  // [E, E], used as x @ proj
 };
 
 Status VisitResampler(const ResamplerConfig& config, const std::string& prefix, TensorVisitor& v, ResamplerWeights& w);
 
-// pos2d of one patch: [sin(col w), cos(col w), sin(row w), cos(row w)], w_j = 10000^(-j / (E/4)): the column comes first.
-// out [E].
+// pos2d of one patch: [sin(col w), cos(col w), sin(row w), cos(row w)], w_j = 10000^(-j / (E/4)): the column comes
+// first. out [E].
 void FillPosition2d(int row, int col, int64_t n_embed, float* out);
 // [sin(t w), cos(t w)], w_j = 10000^(-j / (E/2)). out [E].
 void FillTemporalPosition(int64_t t, int64_t n_embed, float* out);

@@ -123,7 +123,8 @@ bool SiglipRun::Step(Compute& compute) {
       Report(compute, {"vit.post_norm", -1, item_}, hidden_);
       phase_ = Phase::kDone;
       return true;
-    case Phase::kDone: return true;
+    case Phase::kDone:
+      return true;
   }
   return true;
 }

@@ -18,18 +18,18 @@ struct SiglipLayer {
 };
 
 struct SiglipWeights {
-  TensorView patch_embedding;        // [D, 3, 14, 14], used as [D, C]
-  std::vector<float> patch_bias;     // [D]
-  TensorView position_embedding;     // [n_side^2, D]
-  std::vector<SiglipLayer> layers;   // kept layers only
+  TensorView patch_embedding;       // [D, 3, 14, 14], used as [D, C]
+  std::vector<float> patch_bias;    // [D]
+  TensorView position_embedding;    // [n_side^2, D]
+  std::vector<SiglipLayer> layers;  // kept layers only
   NormField post_norm;
 };
 
 // Names every tensor under `prefix` ("vpm.").
 Status VisitSiglip(const VisionConfig& config, const std::string& prefix, TensorVisitor& v, SiglipWeights& w);
 
-// One view on its way through the encoder, cut into pieces of a few tens of milliseconds. Buffers belong to this object,
-// so a view may be interrupted between pieces. Lifetime: config, weights, patches and position_ids outlive it.
+// One view on its way through the encoder, cut into pieces of a few tens of milliseconds. Buffers belong to this
+// object, so a view may be interrupted between pieces. Lifetime: config, weights, patches and position_ids outlive it.
 class SiglipRun {
  public:
   // patches [P, C]; position_ids [P], each < n_side^2; item = view number for the Tap.
