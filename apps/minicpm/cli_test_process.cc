@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/check.h"
 #include "engine/engine.h"
@@ -41,8 +42,17 @@ void Close(int& fd) {
   fd = -1;
 }
 
+// The program, or an emulator and the program in a cross build.
+std::vector<std::string> ProgramWords() {
+  std::vector<std::string> words;
+  std::istringstream emulator(MINICPM_EMULATOR);
+  for (std::string word; std::getline(emulator, word, '|');) words.push_back(word);
+  words.emplace_back(MINICPM_PROGRAM);
+  return words;
+}
+
 pid_t Spawn(const std::vector<std::string>& arguments, const posix_spawn_file_actions_t& actions, bool new_session) {
-  std::vector<std::string> words = {MINICPM_PROGRAM};
+  std::vector<std::string> words = ProgramWords();
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -63,7 +73,7 @@ pid_t Spawn(const std::vector<std::string>& arguments, const posix_spawn_file_ac
   posix_spawnattr_setflags(&attributes,
                            static_cast<short>(POSIX_SPAWN_SETSIGDEF | (new_session ? POSIX_SPAWN_SETSID : 0)));
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, MINICPM_PROGRAM, &actions, &attributes, argv.data(), environment.data());
+  const int error = posix_spawn(&pid, words[0].c_str(), &actions, &attributes, argv.data(), environment.data());
   posix_spawnattr_destroy(&attributes);
   EXPECT_EQ(error, 0) << "cannot start " << MINICPM_PROGRAM << ": " << std::strerror(error);
   return error == 0 ? pid : -1;
@@ -98,7 +108,11 @@ Child::Child(const std::vector<std::string>& arguments, Io io) {
   } else {
     Pipe in, out, err;
     posix_spawn_file_actions_adddup2(&actions, in.read_end, 0);
-    posix_spawn_file_actions_adddup2(&actions, out.write_end, 1);
+    if (io == Io::kFullDisk) {
+      posix_spawn_file_actions_addopen(&actions, 1, "/dev/full", O_WRONLY, 0);
+    } else {
+      posix_spawn_file_actions_adddup2(&actions, out.write_end, 1);
+    }
     posix_spawn_file_actions_adddup2(&actions, err.write_end, 2);
     pid_ = Spawn(arguments, actions, false);
     Close(in.read_end);

@@ -22,7 +22,11 @@ class Child {
  public:
   static constexpr int kPatienceSeconds = 300;
 
-  enum class Io { kPipes, kTerminal };
+  enum class Io {
+    kPipes,
+    kTerminal,
+    kFullDisk,  // stdout goes to a device that is always full
+  };
   explicit Child(const std::vector<std::string>& arguments, Io io = Io::kPipes);
   ~Child();
   Child(const Child&) = delete;

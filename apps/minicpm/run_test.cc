@@ -2,10 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "cli_test_process.h"
@@ -111,13 +109,16 @@ TEST(Program, WorkThatFailsIsExitCode1) {
 }
 
 TEST(Program, AFullDiskIsReported) {
-  for (const bool as_json : {false, true}) {
-    const std::string command = std::string(MINICPM_PROGRAM) + " run '" + kV45 +
-                                "' -p x --max-new-tokens 4 --temperature 0 " + (as_json ? "--json " : "") +
-                                ">/dev/full 2>/dev/null";
-    const int status = std::system(command.c_str());
-    EXPECT_EQ(WEXITSTATUS(status), 1);
+  for (const Words& more : {Words(), Words{"--json"}}) {
+    Words words = RunWords({"-p", "x", "--max-new-tokens", "4", "--temperature", "0", "--quiet"});
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = Child(words, Child::Io::kFullDisk).Finish();
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_EQ(outcome.err, "minicpm: stdout: the answer could not be written completely\n");
   }
+  EXPECT_EQ(Child({"inspect", kV45}, Child::Io::kFullDisk).Finish().exit_code, 1);
+  EXPECT_EQ(Child({"--help"}, Child::Io::kFullDisk).Finish().exit_code, 1);
+  EXPECT_EQ(Child({"run", "--help"}, Child::Io::kFullDisk).Finish().exit_code, 1);
 }
 
 class RunOnEachFamily : public ::testing::TestWithParam<std::string> {};
