@@ -133,9 +133,14 @@ def projector(model):
     return fields, tensors
 
 
-def blocks(path, cols, rows, seed):
-    """A picture of plain squares, one per slice: every resize filter agrees on it, except beside the seams of the overview."""
+def blocks(path, cols, rows, seed, plain=False):
+    """A picture of plain squares, one per slice: every resize filter agrees on it, except beside the seams of the overview.
+
+    plain: one colour all over, so that there is no seam either.
+    """
     colours = np.random.default_rng(seed).integers(0, 256, (rows, cols, 3), dtype=np.uint8)
+    if plain:
+        colours[:] = colours[0, 0]
     Image.fromarray(colours.repeat(448, 0).repeat(448, 1)).save(path)
 
 
@@ -151,7 +156,7 @@ def expectation(model, question, pictures, folder):
     fill = f"<t{added[template.FILL]}>"
     for grid in grids:
         out = out.replace(template.placeholder(0, grid, model.config["query_num"], False).replace(template.FILL, fill), MEDIA, 1)
-    return {"question": question, "pictures": pictures, "files": files, "sliced": any(c for c, _ in grids), "prompt": out,
+    return {"question": question, "pictures": pictures, "files": files, "seams": any("blocks" in p for p in pictures), "prompt": out, "newline": model.tokenizer.vocab["\u010a"],
             "n_prompt": len(ids), "token_ids": tokens, "margins": margins}
 
 
@@ -166,7 +171,8 @@ def main():
     write_gguf(os.path.join(args.out, "mmproj.gguf"), *projector(model))
     wanted = [("Describe a fast machine.", []), ("What is in the image?", ["square"]), ("Describe the colours.", ["square", "square"]),
               ("Which colour is the largest shape?", ["blocks_3x3"]), ("How many squares are there?", ["blocks_3x2"]),
-              ("How many squares are there?", ["blocks_2x4"])]
+              ("How many squares are there?", ["blocks_2x4"]), ("How many squares are there?", ["plain_3x3"])]
+    blocks(os.path.join(args.out, "plain_3x3.png"), 3, 3, 9, plain=True)
     for cols, rows in ((3, 3), (3, 2), (2, 4)):
         blocks(os.path.join(args.out, f"blocks_{cols}x{rows}.png"), cols, rows, 9)
     with open(os.path.join(args.out, "expected.json"), "w", encoding="utf-8") as f:
