@@ -44,7 +44,9 @@ TEST(Arena, GrowsOnceThenStays) {
     arena.Reset();
     arena.New<float>(1000);
     arena.New<float>(2000);
-    if (step > 0) EXPECT_EQ(arena.capacity_bytes(), 4032u + 8000u);
+    if (step > 0) {
+      EXPECT_EQ(arena.capacity_bytes(), 4032u + 8000u);
+    }
   }
 }
 
