@@ -2,6 +2,7 @@
 // limits, prints nothing and crashes nothing. Not for well-formed files: decode_test.cc.
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <string>
 #include <string_view>
@@ -121,6 +122,15 @@ size_t Find(const std::vector<std::byte>& bytes, std::string_view what) {
   return text.find(what);
 }
 
+// The most memory this process ever held.
+long PeakMegabytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stol(line.substr(6)) / 1024;
+  }
+  return 0;
+}
+
 constexpr std::string_view k60000Le("\x60\xea\0\0", 4);
 constexpr std::string_view k60000Be("\0\0\xea\x60", 4);
 
@@ -188,6 +198,16 @@ TEST_F(Bombs, AHugeTileInASmallPicture) {
   const Result<Image> image = DecodeImage(bytes, "x");
   ASSERT_FALSE(image.has_value());
   EXPECT_THAT(image.error().message, HasSubstr("60000 x 60000"));
+}
+
+// libpng would take the memory first and look for the bytes later.
+TEST_F(Bombs, AChunkOfTwoGigabytes) {
+  std::vector<std::byte> bytes = ReadTestPicture("raw_profile_5.png");
+  Put(bytes, Find(bytes, "tEXt") - 4, std::string_view("\x7e\0\0\x74", 4));
+  const Result<Image> image = DecodeImage(bytes, "x");
+  ASSERT_FALSE(image.has_value());
+  EXPECT_EQ(image.error().message, "x: broken PNG file: the file ends too early");
+  EXPECT_LT(PeakMegabytes(), 1500);
 }
 
 TEST_F(Bombs, ManyScansOfOneJpeg) {

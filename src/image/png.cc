@@ -15,6 +15,8 @@ namespace minicpm {
 namespace {
 
 constexpr const char* kFormat = "PNG";
+constexpr png_alloc_size_t kMaxChunkBytes = 1'000'000;  // of a text after inflating; larger ones are left out
+constexpr png_uint_32 kMaxChunks = 50;                  // texts and the like that are kept
 
 // Everything that C code and longjmp touch; the vectors behind the pointers are owned by Run.
 struct Job {
@@ -46,6 +48,22 @@ void OnRead(png_structp png, png_bytep to, size_t n) {
   job->left -= n;
 }
 
+// Whether the chunks fill the file up to the end mark. libpng believes a chunk's length and allocates it (up to 2 GB)
+// before it notices that the file is shorter.
+bool ChunksAreWhole(const CodecInput& in) {
+  constexpr size_t kSignature = 8;
+  constexpr size_t kAround = 12;  // length, name, checksum
+  size_t at = kSignature;
+  while (at < in.size() && in.size() - at >= kAround) {
+    const uint8_t* p = in.data() + at;
+    const size_t length = static_cast<size_t>(p[0]) << 24 | p[1] << 16 | p[2] << 8 | p[3];
+    if (length > in.size() - at - kAround) return false;
+    if (std::memcmp(p + 4, "IEND", 4) == 0) return true;
+    at += kAround + length;
+  }
+  return false;
+}
+
 // The functions with setjmp hold no object that needs destroying.
 
 bool ReadHeader(Job* job) {
@@ -53,6 +71,8 @@ bool ReadHeader(Job* job) {
   png_set_read_fn(job->png, job, OnRead);
   // Our own pixel limit follows; libpng's default of a million a side would refuse line-scan pictures.
   png_set_user_limits(job->png, 0x7fffffff, 0x7fffffff);
+  png_set_chunk_malloc_max(job->png, kMaxChunkBytes);
+  png_set_chunk_cache_max(job->png, kMaxChunks);
 #ifdef PNG_HANDLE_AS_UNKNOWN_SUPPORTED
   static const png_byte kUnread[] =
       "iCCP\0sPLT\0hIST\0pCAL\0sCAL\0cHRM\0gAMA\0sRGB\0sBIT";  // pixels do not depend on them
@@ -182,6 +202,7 @@ Result<Decoded> Run(Job* job, const CodecInput& in) {
 }  // namespace
 
 Result<Decoded> DecodePng(const CodecInput& in) {
+  if (!ChunksAreWhole(in)) return Broken(in, kFormat, "the file ends too early");
   Job job = {};
   job.next = in.data();
   job.left = in.size();
