@@ -6,6 +6,7 @@ which holds conversations of this program and what the template made of them, no
 import argparse
 import hashlib
 import json
+import os
 import random
 
 from jinja2.ext import loopcontrols
@@ -128,6 +129,9 @@ def main():
             expected = render(template, c)
             if answer.get("text") != expected:
                 raise SystemExit(f"{family}: {json.dumps(c, ensure_ascii=False)}\n ours   {answer!r}\n theirs {expected!r}")
+        warning = tool_program.ask([{"check_template": os.path.dirname(os.path.abspath(path)), "family": family}])[0]["warning"]
+        if warning:
+            print(f"{family}: the product warns: {warning}", flush=True)
         print(f"{family}: {len(conversations)} conversations equal; template SHA-256 {hashlib.sha256(source.encode()).hexdigest()}", flush=True)
         sample += sorted(conversations, key=lambda c: len(json.dumps(c)))[args.count // 10::max(args.count // args.sample, 1)][:args.sample]
         for c in sample:
