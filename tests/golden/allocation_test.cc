@@ -22,10 +22,14 @@ void* Count(size_t bytes, size_t alignment) {
 
 void* operator new(size_t n) { return Count(n, 1); }
 void* operator new[](size_t n) { return Count(n, 1); }
+void* operator new(size_t n, const std::nothrow_t&) noexcept { return Count(n, 1); }
+void* operator new[](size_t n, const std::nothrow_t&) noexcept { return Count(n, 1); }
 void* operator new(size_t n, std::align_val_t a) { return Count(n, static_cast<size_t>(a)); }
 void* operator new[](size_t n, std::align_val_t a) { return Count(n, static_cast<size_t>(a)); }
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }
 void operator delete[](void* p, size_t) noexcept { std::free(p); }
 void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
