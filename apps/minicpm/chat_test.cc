@@ -160,10 +160,7 @@ TEST_F(EndlessChat, CtrlCStopsTheAnswerAndNotTheProgram) {
   ASSERT_TRUE(child.WaitFor(begin));
   child.Signal(SIGINT);
   child.Write("/history\n");
-  ASSERT_TRUE(child.WaitFor("user: Go on.\nassistant: " + begin));
-  child.Write("/reset\nGo on.\n");
-  ASSERT_TRUE(child.WaitFor("\n" + begin));
-  child.Signal(SIGINT);
+  ASSERT_TRUE(child.WaitFor("user: Go on.\nassistant: " + begin));  // only a stopped answer lets the next line be read
   child.Write("/quit\n");
   const Outcome outcome = child.Finish();
   EXPECT_EQ(outcome.exit_code, 0);

@@ -187,7 +187,13 @@ void Child::Signal(int number) {
 }
 
 Outcome Child::Finish() {
+  // A program that talks for ever is as wrong as a silent one.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3 * kPatienceSeconds);
   while (ReadSome()) {
+    if (std::chrono::steady_clock::now() > end) {
+      GiveUp("the program does not end");
+      break;
+    }
   }
   int status = 0;
   if (pid_ > 0 && waitpid(pid_, &status, 0) == pid_) {
