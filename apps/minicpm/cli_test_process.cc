@@ -188,7 +188,7 @@ void Child::Signal(int number) {
 
 Outcome Child::Finish() {
   // A program that talks for ever is as wrong as a silent one.
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3 * kPatienceSeconds);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(kPatienceSeconds);
   while (ReadSome()) {
     if (std::chrono::steady_clock::now() > end) {
       GiveUp("the program does not end");
