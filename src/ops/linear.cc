@@ -137,15 +137,13 @@ void ComputePiece(const MatmulKernels& kernel, const Problem& p, const SectionPl
   const WeightKernels& weights = For(kernel, p.dtype);
   const int64_t width = kernel.panel_width;
   const int64_t panel_floats = PanelFloats(plan, width);
+  const auto pack = p.columns ? weights.pack_columns : weights.pack_rows;
+  const int64_t first_col = piece.panel * width;
+  const int64_t cols = std::min(piece.panels * width, p.n - first_col);
   for (int64_t s = 0; s < plan.count; ++s) {
     const int64_t steps = plan.steps(s);
-    for (int64_t g = 0; g < piece.panels; ++g) {
-      const int64_t col = (piece.panel + g) * width;
-      const int cols = static_cast<int>(std::min(width, p.n - col));
-      (p.columns ? weights.pack_columns : weights.pack_rows)(p.at(col, plan.begin(s)), p.w_stride, cols, plan.len(s),
-                                                             steps, panels + g * panel_floats,
-                                                             LaneStride(steps, width));
-    }
+    pack(p.at(first_col, plan.begin(s)), p.w_stride, cols, plan.len(s), steps, panels, LaneStride(steps, width),
+         panel_floats);
     const float* const x = packed.data + plan.begin(s) * packed.padded;
     for (int64_t m = 0; m < piece.rows; m += kCacheRows) {
       const int64_t rows = std::min(kCacheRows, piece.rows - m);
@@ -159,9 +157,8 @@ void ComputePiece(const MatmulKernels& kernel, const Problem& p, const SectionPl
     }
   }
   for (int64_t g = 0; g < piece.panels; ++g) {
-    const int64_t col = (piece.panel + g) * width;
-    Finish(kernel, p, c + g * piece.rows * width, width, packed.row0 + piece.row, piece.rows, col,
-           std::min(width, p.n - col));
+    Finish(kernel, p, c + g * piece.rows * width, width, packed.row0 + piece.row, piece.rows, first_col + g * width,
+           std::min(width, cols - g * width));
   }
 }
 

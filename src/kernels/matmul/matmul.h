@@ -24,13 +24,15 @@ struct WeightKernels {
   // n_rows. Sections are `section` long (a multiple of 8), the last one may be shorter.
   void (*dot)(const float* x, int64_t x_stride, int m_rows, const void* w, int64_t w_stride, int64_t n_rows, int64_t k,
               int64_t section, float* out, int64_t out_stride);
-  // One section of up to `panel_width` rows of w, as float32: panel[(lane * steps + i) * panel_width + r] = w[r][8 i +
-  // lane]; zero where r >= rows or 8 i + lane >= len.
-  void (*pack_rows)(const void* w, int64_t w_stride, int rows, int64_t len, int64_t steps, float* panel,
-                    int64_t lane_stride);
-  // The same from a matrix stored [K, N]: panel[...] = w[8 i + lane][r], r < cols.
-  void (*pack_columns)(const void* w, int64_t w_stride, int cols, int64_t len, int64_t steps, float* panel,
-                       int64_t lane_stride);
+  // One section of n rows of w as float32, in panels of panel_width rows each:
+  // panel[r / panel_width * panel_stride + lane * lane_stride + i * panel_width + r % panel_width] = w[r][8 i + lane],
+  // i < steps; zero where r >= n (in the last panel) or 8 i + lane >= len. panel is 64-byte aligned, both strides are
+  // multiples of 16; lane_stride is an odd one, or lanes would compete for the same lines of the cache.
+  void (*pack_rows)(const void* w, int64_t w_stride, int64_t n, int64_t len, int64_t steps, float* panel,
+                    int64_t lane_stride, int64_t panel_stride);
+  // The same from a matrix stored [K, N]: w[8 i + lane][r].
+  void (*pack_columns)(const void* w, int64_t w_stride, int64_t n, int64_t len, int64_t steps, float* panel,
+                       int64_t lane_stride, int64_t panel_stride);
 };
 
 struct MatmulKernels {

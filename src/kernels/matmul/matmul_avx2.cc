@@ -114,7 +114,7 @@ constexpr int kLineSteps = 64 / (kLanes * static_cast<int>(sizeof(typename W::Ty
 
 // 8 rows of one step.
 template <class W>
-inline void PackStep(const typename W::Type* w, int64_t w_stride, int rows, int64_t left, float* out,
+inline void PackStep(const typename W::Type* w, int64_t w_stride, int64_t rows, int64_t left, float* out,
                      int64_t lane_stride) {
   Vec v[8];
   if (rows >= 8 && left >= kLanes) {
@@ -131,9 +131,8 @@ inline void PackStep(const typename W::Type* w, int64_t w_stride, int rows, int6
 // then only 8 of their lines fit into the first-level cache. What comes next is asked for early: a row of one section
 // is seldom longer than a page, too short for the hardware to notice.
 template <class W>
-void PackRows(const void* w, int64_t w_stride, int rows, int64_t len, int64_t steps, float* panel,
-              int64_t lane_stride) {
-  const auto* data = static_cast<const typename W::Type*>(w);
+void PackPanel(const typename W::Type* data, int64_t w_stride, int64_t rows, int64_t len, int64_t steps, float* panel,
+               int64_t lane_stride) {
   constexpr int64_t kLine = kLineSteps<W> * kLanes;
   constexpr int64_t kBlockLines = 4;
   constexpr int64_t kBlockSteps = kBlockLines * kLineSteps<W>;
@@ -157,20 +156,32 @@ void PackRows(const void* w, int64_t w_stride, int rows, int64_t len, int64_t st
 }
 
 template <class W>
-void PackColumns(const void* w, int64_t w_stride, int cols, int64_t len, int64_t steps, float* panel,
-                 int64_t lane_stride) {
+void PackRows(const void* w, int64_t w_stride, int64_t n, int64_t len, int64_t steps, float* panel, int64_t lane_stride,
+              int64_t panel_stride) {
   const auto* data = static_cast<const typename W::Type*>(w);
-  const auto get = [cols](const typename W::Type* p, int first) {
-    const int64_t n = cols - first;
-    return n >= kVec ? W::Get(p + first) : n > 0 ? W::GetFirst(p + first, n) : Zero();
-  };
-  for (int l = 0; l < kLanes; ++l) {
-    for (int64_t i = 0; i < steps; ++i) {
-      const int64_t k = i * kLanes + l;
-      float* out = panel + l * lane_stride + i * kPanel;
-      const bool inside = k < len;
-      Store(out, inside ? get(data + k * w_stride, 0) : Zero());
-      Store(out + kVec, inside ? get(data + k * w_stride, kVec) : Zero());
+  for (int64_t first = 0; first < n; first += kPanel) {
+    PackPanel<W>(data + first * w_stride, w_stride, n - first, len, steps, panel, lane_stride);
+    panel += panel_stride;
+  }
+}
+
+// All panels of one k before the next k: neighbours in memory are read together.
+template <class W>
+void PackColumns(const void* w, int64_t w_stride, int64_t n, int64_t len, int64_t steps, float* panel,
+                 int64_t lane_stride, int64_t panel_stride) {
+  constexpr int64_t kRowsAhead = 8;
+  const auto* data = static_cast<const typename W::Type*>(w);
+  for (int64_t k = 0; k < steps * kLanes; ++k) {
+    const typename W::Type* const row = data + k * w_stride;
+    float* out = panel + k % kLanes * lane_stride + k / kLanes * kPanel;
+    for (int64_t first = 0; first < n; first += kPanel, out += panel_stride) {
+      _mm_prefetch(reinterpret_cast<const char*>(row + kRowsAhead * w_stride + first), _MM_HINT_T0);
+      for (int64_t half = 0; half < 2; ++half) {
+        const int64_t left = n - first - half * kVec;
+        const typename W::Type* const p = row + first + half * kVec;
+        const Vec v = k >= len || left <= 0 ? Zero() : left >= kVec ? W::Get(p) : W::GetFirst(p, left);
+        _mm256_store_ps(out + half * kVec, v);
+      }
     }
   }
 }

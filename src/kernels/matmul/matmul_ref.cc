@@ -49,30 +49,31 @@ void Dot(const float* x, int64_t x_stride, int m_rows, const void* w, int64_t w_
   }
 }
 
-template <class W>
-void PackRows(const void* w, int64_t w_stride, int rows, int64_t len, int64_t steps, float* panel,
-              int64_t lane_stride) {
-  const auto* data = static_cast<const typename W::Type*>(w);
-  for (int64_t i = 0; i < steps; ++i) {
-    for (int l = 0; l < kLanes; ++l) {
-      float* out = panel + l * lane_stride + i * kPanel;
-      const int64_t k = i * kLanes + l;
-      for (int r = 0; r < kPanel; ++r) out[r] = r < rows && k < len ? W::Load(data[r * w_stride + k]) : 0.0f;
+// Both packings: `at` gives w's element r of inner index k.
+template <class W, class At>
+void Pack(At at, int64_t n, int64_t len, int64_t steps, float* panel, int64_t lane_stride, int64_t panel_stride) {
+  for (int64_t first = 0; first < n; first += kPanel, panel += panel_stride) {
+    for (int64_t k = 0; k < steps * kLanes; ++k) {
+      float* out = panel + k % kLanes * lane_stride + k / kLanes * kPanel;
+      for (int64_t r = first; r < first + kPanel; ++r) *out++ = r < n && k < len ? W::Load(at(r, k)) : 0.0f;
     }
   }
 }
 
 template <class W>
-void PackColumns(const void* w, int64_t w_stride, int cols, int64_t len, int64_t steps, float* panel,
-                 int64_t lane_stride) {
+void PackRows(const void* w, int64_t w_stride, int64_t n, int64_t len, int64_t steps, float* panel, int64_t lane_stride,
+              int64_t panel_stride) {
   const auto* data = static_cast<const typename W::Type*>(w);
-  for (int64_t i = 0; i < steps; ++i) {
-    for (int l = 0; l < kLanes; ++l) {
-      float* out = panel + l * lane_stride + i * kPanel;
-      const int64_t k = i * kLanes + l;
-      for (int r = 0; r < kPanel; ++r) out[r] = r < cols && k < len ? W::Load(data[k * w_stride + r]) : 0.0f;
-    }
-  }
+  Pack<W>([=](int64_t r, int64_t k) { return data[r * w_stride + k]; }, n, len, steps, panel, lane_stride,
+          panel_stride);
+}
+
+template <class W>
+void PackColumns(const void* w, int64_t w_stride, int64_t n, int64_t len, int64_t steps, float* panel,
+                 int64_t lane_stride, int64_t panel_stride) {
+  const auto* data = static_cast<const typename W::Type*>(w);
+  Pack<W>([=](int64_t r, int64_t k) { return data[k * w_stride + r]; }, n, len, steps, panel, lane_stride,
+          panel_stride);
 }
 
 void PackX(const float* x, int64_t x_stride, int rows, int64_t len, int64_t steps, float* out, int64_t lane_stride) {

@@ -77,23 +77,25 @@ TEST_P(MatmulKernelTest, PackedLayoutsAreAsWritten) {
   for (const int64_t len : {1, 7, 8, 24, 37, 64, 130}) {
     const int64_t steps = (len + kLanes - 1) / kLanes;
     const int64_t lane_stride = (steps * width / 16 | 1) * 16;
+    const int64_t panel_stride = kLanes * lane_stride + 32;
     for (const DType dtype : kFormats) {
-      for (const int rows : {1, width / 2 - 1, width / 2, width - 3, width}) {
-        Numbers numbers(static_cast<uint64_t>(len * 31 + rows));
+      for (const int n : {1, width / 2 - 1, width / 2, width - 3, width, width + 1, 3 * width - 2}) {
+        Numbers numbers(static_cast<uint64_t>(len * 31 + n));
         for (const bool columns : {false, true}) {
-          const int64_t stride = columns ? rows + 2 : len + 5;
-          const int64_t outer = columns ? len : rows;
-          const int64_t inner = columns ? rows : len;
-          const Stored w(numbers.Many((outer - 1) * stride + inner), dtype, Shape{(outer - 1) * stride + inner});
-          const AlignedFloats panel(kLanes * lane_stride);
-          (columns ? For(dtype).pack_columns : For(dtype).pack_rows)(w.view.data, stride, rows, len, steps, panel.data,
-                                                                     lane_stride);
+          const int64_t stride = columns ? n + 2 : len + 5;
+          const int64_t elements = ((columns ? len : n) - 1) * stride + (columns ? n : len);
+          const Stored w(numbers.Many(elements), dtype, Shape{elements});
+          const int64_t panels = (n + width - 1) / width;
+          const AlignedFloats out(panels * panel_stride);
+          const auto pack = columns ? For(dtype).pack_columns : For(dtype).pack_rows;
+          pack(w.view.data, stride, n, len, steps, out.data, lane_stride, panel_stride);
           for (int64_t k = 0; k < steps * kLanes; ++k) {
-            for (int r = 0; r < width; ++r) {
+            for (int64_t r = 0; r < panels * width; ++r) {
               const int64_t at = columns ? k * stride + r : r * stride + k;
-              const float expected = r < rows && k < len ? w.exact[static_cast<size_t>(at)] : 0.0f;
-              ASSERT_EQ(panel.data[k % kLanes * lane_stride + k / kLanes * width + r], expected)
-                  << NameOf(dtype) << " len " << len << " rows " << rows << " k " << k << " r " << r << columns;
+              const float expected = r < n && k < len ? w.exact[static_cast<size_t>(at)] : 0.0f;
+              ASSERT_EQ(out.data[r / width * panel_stride + k % kLanes * lane_stride + k / kLanes * width + r % width],
+                        expected)
+                  << NameOf(dtype) << " len " << len << " n " << n << " k " << k << " r " << r << columns;
             }
           }
         }
@@ -136,7 +138,7 @@ void ByTiles(const MatmulKernels& kernel, const WeightKernels& weights, const fl
                     packed.data + m * steps, padded * steps);
     }
     weights.pack_rows(static_cast<const std::byte*>(w) + static_cast<size_t>(plan.begin(s)) * element, k, rows,
-                      plan.len(s), steps, panel.data, lane_stride);
+                      plan.len(s), steps, panel.data, lane_stride, kLanes * lane_stride);
     for (int64_t l = 0; l < kLanes; ++l) {
       kernel.tile(packed.data + l * padded * steps, steps, m_rows, panel.data + l * lane_stride, s == 0 && l == 0, c);
     }
