@@ -92,6 +92,13 @@ void Drain(int& fd, std::string& text) {
 
 }  // namespace
 
+bool Child::HasTerminals() {
+  int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  const bool works = terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0;
+  Close(terminal);
+  return works;
+}
+
 Child::Child(const std::vector<std::string>& arguments, Io io) {
   signal(SIGPIPE, SIG_IGN);  // writing to a child that has left is no reason to die
   posix_spawn_file_actions_t actions;

@@ -27,6 +27,9 @@ class Child {
     kTerminal,
     kFullDisk,  // stdout goes to a device that is always full
   };
+  // Whether kTerminal works here: a container without devpts has no pseudo terminals.
+  static bool HasTerminals();
+  // Requires: HasTerminals() for kTerminal.
   explicit Child(const std::vector<std::string>& arguments, Io io = Io::kPipes);
   ~Child();
   Child(const Child&) = delete;
