@@ -28,8 +28,8 @@ namespace {
 constexpr const char* kFooter =
     R"(Type a message and press Enter; a backslash at the end of a line goes on with the next one. Commands begin with a slash,
 /help lists them. Ctrl-C stops the answer and not the program, Ctrl-D leaves.
-Without a terminal on stdin every line is one message or command: answers and what /help and /history show go to stdout, all else to stderr, and the exit
-code is 1 when anything failed.
+Without a terminal on stdin every line is one message or command: answers and what /help and /history show go to stdout,
+all else to stderr, and the exit code is 1 when anything failed.
 
 Examples:
   minicpm chat models/MiniCPM-V-4_5
