@@ -15,6 +15,13 @@ namespace {
 
 bool Cancelled(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
+// Damaged weights show here first, and sampling needs an order among the logits.
+bool AllNumbers(std::span<const float> logits) {
+  bool all = true;
+  for (const float x : logits) all &= x == x;
+  return all;
+}
+
 // Bytes that the generated text may take before its string has to grow: generous for byte-level tokens.
 constexpr int64_t kReserveBytesPerToken = 16;
 
@@ -183,6 +190,9 @@ Result<FinishReason> Session::Impl::Decode(const GenerationOptions& o, Generatio
     if (Cancelled(o.cancel)) {
       reason = FinishReason::kCancelled;
       break;
+    }
+    if (!AllNumbers(logits)) {
+      return Fail(ErrorCode::kCorrupt, "the model computed values that are not numbers; its weights may be damaged");
     }
     const int32_t id = sampler.Sample(logits);
     if (result.token_ids.empty()) {

@@ -36,6 +36,11 @@ AtomicFile::~AtomicFile() {
 }
 
 Result<AtomicFile> AtomicFile::Create(const std::string& path) {
+  // A rename would silently turn a device or a pipe into an ordinary file. Folders are refused by the rename itself.
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
+    return Fail(ErrorCode::kInvalidArgument, Printable(path, 4096) + ": not a regular file, so it is not replaced");
+  }
   // Two programs, or two threads of one, may write the same path: each gets its own temporary file, the last rename
   // wins.
   for (int attempt = 0; attempt < 1000; ++attempt) {

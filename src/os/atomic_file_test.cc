@@ -68,6 +68,14 @@ TEST(AtomicFile, GivesNoMorePermissionsThanTheUserAllows) {
   EXPECT_EQ(info.st_mode & 0777, 0640u);
 }
 
+TEST(AtomicFile, NeverReplacesADeviceOrAPipe) {
+  const TempDir dir;
+  ASSERT_EQ(::mkfifo(dir.File("pipe").c_str(), 0600), 0);
+  const auto refused = AtomicFile::Create(dir.File("pipe"));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().message, dir.File("pipe") + ": not a regular file, so it is not replaced");
+}
+
 TEST(AtomicFile, SaysWhyItCannot) {
   const TempDir dir;
   const auto missing = AtomicFile::Create(dir.File("no/f"));

@@ -124,6 +124,31 @@ TEST_P(Generation, LimitsAndCancel) {
   EXPECT_NE(refused.error().message.find("128"), std::string::npos);
 }
 
+TEST_P(Generation, DamagedWeightsAreAnErrorAndNotAnAnswer) {
+  TempDir damaged;
+  ASSERT_TRUE(ExpandCheckpoint(TinyFolder(GetParam()), damaged.path(), DType::kBF16).has_value());
+  std::string bytes = ReadFileBytes(damaged.File("model.safetensors"));
+  // The language model's tensors come first; bf16 0xffff is not a number.
+  for (size_t at = bytes.size() / 8; at < bytes.size() / 2; ++at) bytes[at] = '\xff';
+  damaged.Write("model.safetensors", bytes);
+  auto engine = Engine::Open(damaged.path(), {});
+  ASSERT_TRUE(engine.has_value()) << engine.error().message;
+  auto backend = (*engine)->NewBackend({.context = 128});
+  ASSERT_TRUE(backend.has_value());
+  auto session = Session::Create(*engine, **backend, {.context = 128});
+  Message message;
+  message.parts = {{"Hello", nullptr}};
+  auto prompt = (*engine)->BuildPrompt({&message, 1}, {});
+  ASSERT_TRUE(prompt.has_value());
+  for (const float temperature : {0.0f, 1.0f}) {
+    GenerationOptions options = GreedyOptions(5);
+    options.sampling.temperature = temperature;
+    auto result = (*session)->Generate(*prompt, options);
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().code, ErrorCode::kCorrupt);
+  }
+}
+
 TEST_P(Generation, StopStringsAndStopTokens) {
   TinyModel m(GetParam(), {});
   ASSERT_TRUE(m.ok());
