@@ -47,7 +47,7 @@ struct HeaderText {
   uint64_t data_bytes = 0;
 };
 
-Result<HeaderText> BuildHeader(const std::string& path, std::span<const TensorSpec> tensors,
+Result<HeaderText> BuildHeader(const std::string& path, std::span<const OutputTensor> tensors,
                                const std::map<std::string, std::string>& metadata) {
   HeaderText header;
   std::string& json = header.json;
@@ -65,7 +65,7 @@ Result<HeaderText> BuildHeader(const std::string& path, std::span<const TensorSp
   }
   std::set<std::string_view> names;
   int64_t offset = 0;
-  for (const TensorSpec& spec : tensors) {
+  for (const OutputTensor& spec : tensors) {
     if (spec.name.empty() || spec.name == "__metadata__" || !IsValidUtf8(spec.name)) {
       return Invalid(path, spec.name, "has a name that is empty, reserved or not UTF-8");
     }
@@ -98,7 +98,7 @@ Result<HeaderText> BuildHeader(const std::string& path, std::span<const TensorSp
 SafetensorsWriter::SafetensorsWriter(std::string path, AtomicFile file, uint64_t data_bytes)
     : path_(std::move(path)), file_(std::move(file)), remaining_bytes_(data_bytes) {}
 
-Result<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path, std::span<const TensorSpec> tensors,
+Result<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path, std::span<const OutputTensor> tensors,
                                                     const std::map<std::string, std::string>& metadata) {
   MINICPM_ASSIGN(const HeaderText header, BuildHeader(path, tensors, metadata));
   if (header.json.size() > SafetensorsFile::kMaxHeaderBytes) {
@@ -139,7 +139,7 @@ Status WriteSafetensors(const std::string& path, std::span<const SafetensorsFile
   std::sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
     return a->view.dtype != b->view.dtype ? Rank(a->view.dtype) < Rank(b->view.dtype) : a->name < b->name;
   });
-  std::vector<TensorSpec> specs;
+  std::vector<OutputTensor> specs;
   for (const auto* tensor : sorted) specs.push_back({tensor->name, tensor->view.dtype, tensor->view.shape});
   MINICPM_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create(path, specs, metadata));
   for (const auto* tensor : sorted) {

@@ -16,7 +16,7 @@
 
 namespace minicpm {
 
-struct TensorSpec {
+struct OutputTensor {
   std::string name;
   DType dtype;
   Shape shape;
@@ -28,7 +28,7 @@ class SafetensorsWriter {
   // Writes the header; the data follows in the order of `tensors`. Errors: kInvalidArgument when a name is empty,
   // taken, reserved or not UTF-8, a size overflows, or the order would leave a tensor at an address that is not a
   // multiple of its element size (put wider elements first); those of AtomicFile.
-  static Result<SafetensorsWriter> Create(const std::string& path, std::span<const TensorSpec> tensors,
+  static Result<SafetensorsWriter> Create(const std::string& path, std::span<const OutputTensor> tensors,
                                           const std::map<std::string, std::string>& metadata = {});
   // The next bytes of the data, in pieces of any size. Errors: kInvalidArgument when they are more than was announced.
   Status Append(std::span<const std::byte> bytes);

@@ -20,7 +20,7 @@ int FilesIn(const TempDir& dir) {
   return static_cast<int>(std::distance(begin(files), end(files)));
 }
 
-std::string CreateError(std::vector<TensorSpec> tensors) {
+std::string CreateError(std::vector<OutputTensor> tensors) {
   const TempDir dir;
   const auto writer = SafetensorsWriter::Create(dir.File("w.safetensors"), tensors);
   EXPECT_EQ(FilesIn(dir), writer.has_value() ? 1 : 0);
@@ -46,7 +46,7 @@ TEST(SafetensorsWriter, TakesTheDataInPiecesOfAnySize) {
   const std::string path = dir.File("w.safetensors");
   std::vector<float> values(1000);
   std::iota(values.begin(), values.end(), 0.0f);
-  const std::vector<TensorSpec> specs = {{"x", DType::kF32, {10, 100}}, {"\"\n\xc3\xa9", DType::kU8, {0}}};
+  const std::vector<OutputTensor> specs = {{"x", DType::kF32, {10, 100}}, {"\"\n\xc3\xa9", DType::kU8, {0}}};
   {
     SafetensorsWriter writer = SafetensorsWriter::Create(path, specs, {{"k", "v\t"}}).value();
     std::span<const std::byte> rest = std::as_bytes(std::span(values));
@@ -69,7 +69,7 @@ TEST(SafetensorsWriter, TakesTheDataInPiecesOfAnySize) {
 TEST(SafetensorsWriter, LeavesNothingBehindWhenUnfinished) {
   const TempDir dir;
   const std::string path = dir.Write("w.safetensors", "the old one");
-  const std::vector<TensorSpec> specs = {{"x", DType::kU8, {4}}};
+  const std::vector<OutputTensor> specs = {{"x", DType::kU8, {4}}};
   {
     SafetensorsWriter writer = SafetensorsWriter::Create(path, specs).value();
     ASSERT_TRUE(writer.Append(test::AsBytes("abc")).has_value());

@@ -74,7 +74,7 @@ Status ExpandCheckpoint(const std::string& from_folder, const std::string& to_fo
     const size_t size_b = SizeOf(new_dtype(b));
     return size_a != size_b ? size_a > size_b : a->name < b->name;
   });
-  std::vector<TensorSpec> specs;
+  std::vector<OutputTensor> specs;
   for (const auto* entry : entries) specs.push_back({entry->name, new_dtype(entry), entry->view.shape});
   const std::string path = (std::filesystem::path(to_folder) / "model.safetensors").string();
   MINICPM_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create(path, specs, {{"format", "pt"}}));
