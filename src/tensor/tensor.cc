@@ -16,7 +16,11 @@ size_t SizeOf(DType dtype) {
     case DType::kI8:
     case DType::kU8:
       return 1;
+    case DType::kInt8Packed:
+    case DType::kInt4Packed:
+      break;
   }
+  MINICPM_CHECK(!IsPacked(dtype));
   return 0;
 }
 
@@ -36,6 +40,10 @@ const char* NameOf(DType dtype) {
       return "I8";
     case DType::kU8:
       return "U8";
+    case DType::kInt8Packed:
+      return "INT8";
+    case DType::kInt4Packed:
+      return "INT4";
   }
   return "?";
 }

@@ -13,11 +13,13 @@
 
 namespace minicpm {
 
-enum class DType : uint8_t { kF32, kF16, kBF16, kI64, kI32, kI8, kU8 };
+// The last two are quantised matrices [N, K], packed in panels (src/quant/packed.h): they have no element size.
+enum class DType : uint8_t { kF32, kF16, kBF16, kI64, kI32, kI8, kU8, kInt8Packed, kInt4Packed };
 
-// Bytes of one element.
+inline bool IsPacked(DType dtype) { return dtype == DType::kInt8Packed || dtype == DType::kInt4Packed; }
+// Bytes of one element. Requires: not packed.
 size_t SizeOf(DType dtype);
-// safetensors' spelling: "F32", "F16", "BF16", "I64", "I32", "I8", "U8".
+// safetensors' spelling: "F32", "F16", "BF16", "I64", "I32", "I8", "U8"; "INT8" and "INT4" for the packed ones.
 const char* NameOf(DType dtype);
 
 // Up to 5 dimensions, outermost first. A rank-0 shape has one element.
@@ -54,6 +56,7 @@ struct TensorView {
   Shape shape;
 
   bool empty() const { return data == nullptr; }
+  // Requires: not packed (quant::BytesOf knows those).
   size_t bytes() const { return static_cast<size_t>(shape.elements()) * SizeOf(dtype); }
   // Requires: T matches dtype (float for kF32, uint16_t for kF16/kBF16, ...).
   template <class T>
