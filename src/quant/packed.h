@@ -34,7 +34,7 @@ inline constexpr int64_t kPanelHeaderBytes = 64;
 inline constexpr int64_t kInt8Columns = 16;  // K of INT8 is padded to a multiple of this
 inline constexpr int64_t kInt8LaneLimit = 258;
 inline constexpr int kInt8Zero = 64;
-inline constexpr int kInt8Most = 63;  // |q - zero| of INT8
+inline constexpr int kInt8Most = 63;          // |q - zero| of INT8
 inline constexpr int64_t kInt4Columns = 128;  // K of INT4 is padded to a multiple of this
 inline constexpr int64_t kInt4Group = 32;
 inline constexpr int64_t kInt4BlockBytes = 64 + kInt4Columns / 2 * kPanelRows;  // 1088
@@ -58,12 +58,12 @@ size_t BytesOf(const TensorView& t);
 enum class Search { kNearest, kLeastSquares };
 
 struct EncodeStats {
-  double error = 0;    // sum of (w - decoded)^2
-  double energy = 0;   // sum of w^2
+  double error = 0;       // sum of (w - decoded)^2
+  double energy = 0;      // sum of w^2
   int64_t n_limited = 0;  // INT8: half-lanes whose largest weights were reduced to keep the promise above
 };
 
-// Encodes rows [0, rows) of w [rows, K] f32, rows <= 16, into one panel. Values must be finite: kInvalidArgument names
+// Encodes rows [0, rows) of w [rows, K] f32, rows <= 16, into one panel. Values must be finite: kCorrupt names
 // row and column otherwise. Deterministic. panel: PanelBytes(dtype, k), any alignment.
 Status EncodePanel(DType dtype, const float* w, int64_t w_stride, int64_t rows, int64_t k, Search search,
                    std::byte* panel, EncodeStats& stats);
