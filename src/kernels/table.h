@@ -13,6 +13,7 @@ struct ElementwiseKernels;
 struct LimitKernels;
 struct MatmulKernels;
 struct NormKernels;
+struct QMatmulKernels;
 
 struct KernelTable {
   const char* isa;  // "avx2", "scalar", ...: the name that --isa takes
@@ -22,6 +23,7 @@ struct KernelTable {
   const ElementwiseKernels* elementwise;
   const ConvertKernels* convert;
   const LimitKernels* limit;
+  const QMatmulKernels* qmatmul;
 };
 
 // All tables compiled into this program, best first; the last one is "scalar" and runs everywhere.

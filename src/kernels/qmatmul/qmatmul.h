@@ -4,10 +4,10 @@
 // The inner sum is exact in integers; the outer one is acc = fma(float(sum_b), x_scale_b, acc), b ascending from acc =
 // 0, and the result acc * row_scale. So all instruction sets, any M and any cut of the work give the same bits.
 //
-// 16-bit sums: kernels without 8-bit dot products multiply unsigned weights by signed activations (maddubs: pairs are at
-// most 2 * 127 * 127 = 32258) and add `run` columns in 16 bits: even pairs (k % 4 < 2) and odd pairs (k % 4 >= 2) apart,
-// beginning at `start` = - zero point * (sum of those activations), modulo 2^16. The final value is the centred sum,
-// which fits by the promise of the packing, so nothing saturates and nothing is lost.
+// 16-bit sums: kernels without 8-bit dot products multiply unsigned weights by signed activations (maddubs: pairs are
+// at most 2 * 127 * 127 = 32258) and add `run` columns in 16 bits: even pairs (k % 4 < 2) and odd pairs (k % 4 >= 2)
+// apart, beginning at `start` = - zero point * (sum of those activations), modulo 2^16. The final value is the centred
+// sum, which fits by the promise of the packing, so nothing saturates and nothing is lost.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,11 @@ inline constexpr ActivationFormat kInt4Activation = {32, 256, 8};
 // Quantised rows. K is padded (with q = 0) to the weights' padded columns.
 struct QuantizedRows {
   int8_t* q;  // [M, padded K], 64-byte aligned rows, -127..127
+  // Best an odd multiple of 64: rows a multiple of 4 KiB apart compete for the same lines of the cache.
   int64_t q_stride;
-  int16_t* start;  // [M, padded K / run, 2]: even pairs, odd pairs
+  // [M, padded K / run, 2]: even pairs, odd pairs; a multiple of 4 bytes aligned. Instruction sets with 8-bit dot
+  // products keep one int32 in the place of a pair: only the functions of the table that filled it may read it.
+  int16_t* start;
   int64_t start_stride;
   float* scale;  // [M, ceil(padded K / block)]
   int64_t scale_stride;
@@ -40,8 +43,8 @@ struct QuantizedRows {
 
 struct PackedMatmulKernels {
   // One row x [k] f32 -> q, start, scale (rows of QuantizedRows). Per block: scale = largest |x| / 127, q = x * (127 /
-  // largest), to nearest even; all zero when the largest is 0 (or so small that 127 / largest is infinite). When a value
-  // is not finite, scale is NaN and q is 0: the outputs become NaN instead of plausible.
+  // largest), to nearest even; all zero when the largest is 0 (or so small that 127 / largest is infinite). When a
+  // value is not finite, scale is NaN and q is 0: the outputs become NaN instead of plausible.
   void (*quantize)(const float* x, int64_t k, int64_t padded_k, int8_t* q, int16_t* start, float* scale);
   // Few rows: c[m * c_stride + 16 p + r] for panels p < n_panels, m < m_rows (any number; meant for up to
   // most_few_rows). Streams the panels once from memory.
