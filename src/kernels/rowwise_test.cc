@@ -182,6 +182,13 @@ TEST_P(RowKernelTest, LimitsReadEverything) {
   EXPECT_EQ(table().limit->read(words, sizeof(words)), expected);
   EXPECT_GT(table().limit->multiply_add(10), 0.0f);
   EXPECT_GT(table().limit->flops_per_turn, 0);
+  for (const auto mix : {table().limit->int8_mix, table().limit->int4_mix}) {
+    const auto one = static_cast<uint32_t>(mix(1));
+    EXPECT_NE(one, 0u);
+    EXPECT_EQ(static_cast<uint32_t>(mix(1000)), 1000 * one);
+  }
+  EXPECT_GT(table().limit->int8_ops_per_turn, 0);
+  EXPECT_GT(table().limit->int4_ops_per_turn, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Roster, RowKernelTest, testing::ValuesIn(testing_util::RunnableTables()),

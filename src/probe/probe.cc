@@ -50,6 +50,26 @@ double Median(int rounds, Round round) {
   return values[values.size() / 2];
 }
 
+// Median rate, in 10^9 operations per second, of loop(turns) on all threads of the pool.
+template <class Number>
+double MeasureLoop(ThreadPool& pool, Number (*loop)(int64_t), int64_t ops_per_turn, int rounds, double milliseconds) {
+  std::atomic<int> sink{0};
+  const auto run = [&](int64_t turns) {
+    return TimeTogether(pool, [&](int) {
+      if (loop(turns) > static_cast<Number>(1 << 30)) sink.fetch_add(1, std::memory_order_relaxed);
+    });
+  };
+  int64_t turns = 10000;
+  double seconds = run(turns);
+  while (seconds < 1e-3) {
+    turns *= 4;
+    seconds = run(turns);
+  }
+  turns = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(turns) * milliseconds / 1e3 / seconds));
+  const double ops = static_cast<double>(ops_per_turn) * static_cast<double>(turns) * pool.size();
+  return Median(rounds, [&] { return ops / run(turns) / 1e9; });
+}
+
 }  // namespace
 
 Result<ReadProbe> ReadProbe::Create(ThreadPool& pool, const kernels::KernelTable& kernels, size_t bytes) {
@@ -84,21 +104,17 @@ double ReadProbe::MeasureGbPerS(int rounds) {
 
 double MeasureF32GflopPerS(ThreadPool& pool, const kernels::KernelTable& kernels, int rounds, double milliseconds) {
   const kernels::LimitKernels& limit = *kernels.limit;
-  std::atomic<int> sink{0};
-  const auto run = [&](int64_t turns) {
-    return TimeTogether(pool, [&](int) {
-      if (limit.multiply_add(turns) > 1e30f) sink.fetch_add(1, std::memory_order_relaxed);
-    });
-  };
-  int64_t turns = 10000;
-  double seconds = run(turns);
-  while (seconds < 1e-3) {
-    turns *= 4;
-    seconds = run(turns);
-  }
-  turns = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(turns) * milliseconds / 1e3 / seconds));
-  const double flops = static_cast<double>(limit.flops_per_turn) * static_cast<double>(turns) * pool.size();
-  return Median(rounds, [&] { return flops / run(turns) / 1e9; });
+  return MeasureLoop(pool, limit.multiply_add, limit.flops_per_turn, rounds, milliseconds);
+}
+
+double MeasureInt8GopPerS(ThreadPool& pool, const kernels::KernelTable& kernels, int rounds, double milliseconds) {
+  const kernels::LimitKernels& limit = *kernels.limit;
+  return MeasureLoop(pool, limit.int8_mix, limit.int8_ops_per_turn, rounds, milliseconds);
+}
+
+double MeasureInt4GopPerS(ThreadPool& pool, const kernels::KernelTable& kernels, int rounds, double milliseconds) {
+  const kernels::LimitKernels& limit = *kernels.limit;
+  return MeasureLoop(pool, limit.int4_mix, limit.int4_ops_per_turn, rounds, milliseconds);
 }
 
 }  // namespace minicpm

@@ -35,5 +35,11 @@ class ReadProbe {
 // 10^9 operations per second (a multiply-add counts two).
 double MeasureF32GflopPerS(ThreadPool& pool, const kernels::KernelTable& kernels, int rounds = 7,
                            double milliseconds = 30);
+// The same for products of 8-bit integers, and of 4-bit weights by 8-bit activations, in 10^9 operations per second:
+// LimitKernels::int8_mix, int4_mix.
+double MeasureInt8GopPerS(ThreadPool& pool, const kernels::KernelTable& kernels, int rounds = 7,
+                          double milliseconds = 30);
+double MeasureInt4GopPerS(ThreadPool& pool, const kernels::KernelTable& kernels, int rounds = 7,
+                          double milliseconds = 30);
 
 }  // namespace minicpm

@@ -3,6 +3,7 @@
 #include "probe/probe.h"
 
 #include "gtest/gtest.h"
+#include "kernels/limit/limit.h"
 
 namespace minicpm {
 namespace {
@@ -19,6 +20,21 @@ TEST(Probe, MeasuresSomethingPlausible) {
     const double flops = MeasureF32GflopPerS(pool, scalar, 3, 2);
     EXPECT_GT(flops, 0.001);
     EXPECT_LT(flops, 100000);
+    for (const auto measure : {MeasureInt8GopPerS, MeasureInt4GopPerS}) {
+      const double ops = measure(pool, scalar, 3, 2);
+      EXPECT_GT(ops, 0.001);
+      EXPECT_LT(ops, 1000000);
+    }
+  }
+}
+
+// One thread's loops do what they are counted for: twice the turns, twice the sum (modulo 2^32).
+TEST(Probe, IntegerLoopsAddUpEveryTurn) {
+  const kernels::LimitKernels& scalar = *kernels::KernelTables().back().limit;
+  for (const auto loop : {scalar.int8_mix, scalar.int4_mix}) {
+    const auto one = static_cast<uint32_t>(loop(1));
+    EXPECT_NE(one, 0u);
+    EXPECT_EQ(static_cast<uint32_t>(loop(1000)), 1000 * one);
   }
 }
 
