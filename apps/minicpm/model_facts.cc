@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "models/blocks/model_config.h"
 #include "os/mapped_file.h"
+#include "quant/packed.h"
 #include "store/checkpoint.h"
 #include "store/json.h"
 #include "text/chat_template.h"
@@ -132,7 +133,7 @@ Status CollectTensors(const std::string& folder, ModelFacts& facts) {
     const std::string dtype = NameOf(entry->view.dtype);
     Amount& amount = facts.dtypes[dtype];
     ++amount.n_tensors;
-    amount.n_bytes += entry->view.bytes();
+    amount.n_bytes += quant::BytesOf(entry->view);
     ModelFacts::Tensor& tensor = facts.tensors.emplace_back(ModelFacts::Tensor{entry->name, dtype, {}});
     for (int i = 0; i < entry->view.shape.rank(); ++i) tensor.shape.push_back(entry->view.shape[i]);
   }

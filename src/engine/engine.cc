@@ -10,6 +10,7 @@
 #include "engine/family.h"
 #include "engine/prompt_builder.h"
 #include "os/memory.h"
+#include "quant/packed.h"
 
 namespace minicpm {
 namespace {
@@ -107,7 +108,7 @@ ModelSummary Engine::Summary() const {
   const auto count = [&](ModelSummary::Part& part, const TensorView& view) {
     ++part.n_tensors;
     part.n_parameters += view.shape.elements();
-    part.n_bytes += view.bytes();
+    part.n_bytes += quant::BytesOf(view);
     const std::string dtype = NameOf(view.dtype);
     if (std::find(part.dtypes.begin(), part.dtypes.end(), dtype) == part.dtypes.end()) part.dtypes.push_back(dtype);
   };

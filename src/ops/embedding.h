@@ -9,7 +9,7 @@
 
 namespace minicpm {
 
-// out [T, E] f32 = rows `ids` [T] of table [N, E] f32 | bf16 | f16. Requires: 0 <= id < N, checked.
+// out [T, E] f32 = rows `ids` [T] of table [N, E] f32 | bf16 | f16, or packed. Requires: 0 <= id < N, checked.
 void GatherRows(Compute& compute, const TensorView& table, std::span<const int32_t> ids, Matrix out);
 
 }  // namespace minicpm

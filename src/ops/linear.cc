@@ -1,13 +1,17 @@
-// Implementation of linear.h. Few rows: dot products straight from the weights. Many rows: panels of weights are laid
-// out once per thread and every row runs over them. Both follow the one order of summation in kernels/matmul/matmul.h.
+// Implementation of linear.h for float weights; packed_linear.cc has the quantised ones. Few rows: dot products
+// straight from the weights. Many rows: panels of weights are laid out once per thread and every row runs over them.
+// Both follow the one order of summation in kernels/matmul/matmul.h.
 #include "ops/linear.h"
 
 #include <algorithm>
 
-#include "kernels/elementwise/elementwise.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_plan.h"
 #include "kernels/table.h"
+#include "ops/elementwise.h"
+#include "ops/epilogue.h"
+#include "ops/norm.h"
+#include "ops/packed_linear.h"
 
 namespace minicpm {
 namespace {
@@ -27,8 +31,6 @@ constexpr int64_t kLeastPackedRows = 96;
 constexpr int64_t kCacheRows = 192;
 // Panels that share one pass over x.
 constexpr int64_t kGroupPanels = 8;
-// Rows of a panel's result handled at a time at the end.
-constexpr int64_t kStoreRows = 64;
 
 struct Problem {
   ConstMatrix x;
@@ -37,10 +39,7 @@ struct Problem {
   int64_t w_stride;
   bool columns;  // w is [K, N]
   int64_t n;
-  const float* bias;
-  kernels::ActivationFn act;  // null: none
-  bool add;
-  Matrix y;
+  Epilogue epilogue;
 
   int64_t k() const { return x.cols; }
   // Address of row r (of column r when `columns`), from inner index k on.
@@ -53,24 +52,6 @@ struct Problem {
 const WeightKernels& For(const MatmulKernels& kernel, DType dtype) {
   MINICPM_CHECK(dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16);
   return dtype == DType::kF32 ? kernel.f32 : dtype == DType::kBF16 ? kernel.bf16 : kernel.f16;
-}
-
-// y[row.., col..] = act(c + bias), or y += ...; c is overwritten.
-void Finish(const MatmulKernels& kernel, const Problem& p, float* c, int64_t c_stride, int64_t row, int64_t rows,
-            int64_t col, int64_t cols) {
-  for (int64_t r = 0; r < rows; r += kStoreRows) {
-    const int64_t n = std::min(kStoreRows, rows - r);
-    float* const part = c + r * c_stride;
-    if (p.bias != nullptr) kernel.add_bias(p.bias + col, n, cols, part, c_stride);
-    if (p.act != nullptr) {
-      if (cols == c_stride) {
-        p.act(part, n * cols);
-      } else {
-        for (int64_t i = 0; i < n; ++i) p.act(part + i * c_stride, cols);
-      }
-    }
-    kernel.store(part, c_stride, n, cols, p.add, p.y.row(row + r) + col, p.y.stride);
-  }
 }
 
 void DotProduct(Compute& compute, const Problem& p) {
@@ -94,7 +75,7 @@ void DotProduct(Compute& compute, const Problem& p) {
       weights.dot(p.x.row(m), p.x.stride, static_cast<int>(m_rows), p.at(first, 0), p.w_stride, n, p.k(), plan.section,
                   c + m * task_rows, task_rows);
     }
-    Finish(kernel, p, c, task_rows, 0, p.x.rows, first, n);
+    Finish(kernel, p.epilogue, c, task_rows, 0, p.x.rows, first, n);
   });
 }
 
@@ -157,8 +138,8 @@ void ComputePiece(const MatmulKernels& kernel, const Problem& p, const SectionPl
     }
   }
   for (int64_t g = 0; g < piece.panels; ++g) {
-    Finish(kernel, p, c + g * piece.rows * width, width, packed.row0 + piece.row, piece.rows, first_col + g * width,
-           std::min(width, cols - g * width));
+    Finish(kernel, p.epilogue, c + g * piece.rows * width, width, packed.row0 + piece.row, piece.rows,
+           first_col + g * width, std::min(width, cols - g * width));
   }
 }
 
@@ -217,7 +198,7 @@ void TiledProduct(Compute& compute, const Problem& p) {
 }
 
 void Multiply(Compute& compute, const Problem& p) {
-  MINICPM_CHECK(p.y.rows == p.x.rows && p.y.cols == p.n && p.k() > 0);
+  MINICPM_CHECK(p.epilogue.y.rows == p.x.rows && p.epilogue.y.cols == p.n && p.k() > 0);
   if (p.x.rows == 0 || p.n == 0) return;
   compute.scratch().Reset();
   if (!p.columns && p.x.rows <= kMostDotRows) {
@@ -227,43 +208,75 @@ void Multiply(Compute& compute, const Problem& p) {
   }
 }
 
-kernels::ActivationFn KernelOf(Compute& compute, Activation act) {
-  const kernels::ElementwiseKernels& kernel = *compute.kernels().elementwise;
-  switch (act) {
-    case Activation::kNone:
-      return nullptr;
-    case Activation::kGeluTanh:
-      return kernel.gelu_tanh;
-    case Activation::kGeluErf:
-      return kernel.gelu_erf;
-    case Activation::kRelu:
-      return kernel.relu;
-  }
-  return nullptr;
+Problem MakeProblem(Compute& compute, ConstMatrix x, const LinearJob& job) {
+  const TensorView& w = job.w.weight;
+  MINICPM_CHECK(w.shape.rank() == 2 && x.cols == job.w.k());
+  return {x, w.data, w.dtype, job.w.k(), false, job.w.n(), MakeEpilogue(compute, job)};
 }
 
-Problem MakeProblem(ConstMatrix x, const LinearWeight& w, Matrix y) {
-  MINICPM_CHECK(w.weight.shape.rank() == 2 && x.cols == w.k());
-  return {x, w.weight.data, w.weight.dtype, w.k(), false, w.n(), w.bias, nullptr, false, y};
+void PlainLinear(Compute& compute, ConstMatrix x, const LinearJob& job) {
+  Multiply(compute, MakeProblem(compute, x, job));
+}
+
+bool AnyPacked(std::span<const LinearJob> jobs) {
+  return std::any_of(jobs.begin(), jobs.end(), [](const LinearJob& j) { return IsPacked(j.w.weight.dtype); });
+}
+
+bool AllPacked(std::span<const LinearJob> jobs) {
+  return std::all_of(jobs.begin(), jobs.end(), [](const LinearJob& j) { return IsPacked(j.w.weight.dtype); });
+}
+
+// norm(x) as a matrix of the arena, or x itself.
+ConstMatrix Normed(Compute& compute, ConstMatrix x, const InputNorm& norm) {
+  if (norm.weight == nullptr) return x;
+  const Matrix out = compute.arena().NewMatrix(x.rows, x.cols);
+  if (norm.bias == nullptr) {
+    RmsNorm(compute, x, norm.weight, norm.eps, out);
+  } else {
+    LayerNorm(compute, x, norm.weight, norm.bias, norm.eps, out);
+  }
+  return out;
 }
 
 }  // namespace
 
 void Linear(Compute& compute, ConstMatrix x, const LinearWeight& w, Matrix y, Activation act) {
-  Problem p = MakeProblem(x, w, y);
-  p.act = KernelOf(compute, act);
-  Multiply(compute, p);
+  const LinearJob job = {w, y, act};
+  NormLinears(compute, x, {}, {&job, 1});
 }
 
 void LinearAdd(Compute& compute, ConstMatrix x, const LinearWeight& w, Matrix y) {
-  Problem p = MakeProblem(x, w, y);
-  p.add = true;
-  Multiply(compute, p);
+  const LinearJob job = {w, y, Activation::kNone, true};
+  NormLinears(compute, x, {}, {&job, 1});
+}
+
+void NormLinears(Compute& compute, ConstMatrix x, const InputNorm& norm, std::span<const LinearJob> jobs) {
+  if (AnyPacked(jobs)) PackedLinears(compute, x, norm, jobs);
+  if (AllPacked(jobs)) return;
+  ArenaScope scope(compute.arena());
+  const ConstMatrix input = Normed(compute, x, norm);
+  for (const LinearJob& job : jobs) {
+    if (!IsPacked(job.w.weight.dtype)) PlainLinear(compute, input, job);
+  }
+}
+
+void NormSwiGlu(Compute& compute, ConstMatrix x, const InputNorm& norm, const LinearWeight& gate,
+                const LinearWeight& up, Matrix inner) {
+  MINICPM_CHECK(gate.n() == up.n());
+  if (IsPacked(gate.weight.dtype) && gate.weight.dtype == up.weight.dtype) {
+    PackedSwiGlu(compute, x, norm, gate, up, inner);
+    return;
+  }
+  ArenaScope scope(compute.arena());
+  const Matrix right = compute.arena().NewMatrix(x.rows, up.n());
+  const LinearJob jobs[] = {{gate, inner}, {up, right}};
+  NormLinears(compute, x, norm, jobs);
+  SiluMul(compute, inner, right);
 }
 
 void MatmulPlain(Compute& compute, ConstMatrix x, const TensorView& m, Matrix y) {
   MINICPM_CHECK(m.shape.rank() == 2 && x.cols == m.shape[0]);
-  Multiply(compute, {x, m.data, m.dtype, m.shape[1], true, m.shape[1], nullptr, nullptr, false, y});
+  Multiply(compute, {x, m.data, m.dtype, m.shape[1], true, m.shape[1], {nullptr, nullptr, false, y}});
 }
 
 }  // namespace minicpm

@@ -21,8 +21,14 @@ Status VisitRmsNorm(TensorVisitor& v, const std::string& name, int64_t width, No
   return v.Copy(name, Shape{width}, field.weight);
 }
 
-Status CheckpointLoader::Map(const std::string& name, const Shape& shape, TensorRole, TensorView& field) {
-  MINICPM_ASSIGN(field, checkpoint_.Get(name, shape, {DType::kF32, DType::kF16, DType::kBF16}));
+Status CheckpointLoader::Map(const std::string& name, const Shape& shape, TensorRole role, TensorView& field) {
+  if (MayBePacked(role)) {
+    MINICPM_ASSIGN(
+        field,
+        checkpoint_.Get(name, shape, {DType::kF32, DType::kF16, DType::kBF16, DType::kInt8Packed, DType::kInt4Packed}));
+  } else {
+    MINICPM_ASSIGN(field, checkpoint_.Get(name, shape, {DType::kF32, DType::kF16, DType::kBF16}));
+  }
   return {};
 }
 

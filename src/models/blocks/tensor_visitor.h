@@ -1,5 +1,5 @@
 // The one listing of a tower's tensors: each tower has a Visit function that names every tensor with its shape and the
-// field it lives in. Loading, checking and listing (inspect, later quantising) are visitors over it.
+// field it lives in. Loading, checking and listing (inspect, quantising) are visitors over it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace minicpm {
 
-// What a tensor is used for; later the quantiser decides by this.
+// What a tensor is used for; the quantiser decides by this.
 enum class TensorRole {
   kLinear,     // [N, K] weight of a matmul
   kPlain,      // [K, N] used as x @ P
@@ -21,6 +21,12 @@ enum class TensorRole {
   kVector,     // bias, norm weight, query: small, kept in f32
   kConv,       // convolution kernel, used as a matmul
 };
+
+// Whether a tensor of this role may be stored as packed INT8 or INT4 (quant/packed.h). Position tables are kept in
+// float by whoever writes them, but could be packed.
+inline bool MayBePacked(TensorRole role) {
+  return role == TensorRole::kLinear || role == TensorRole::kEmbedding || role == TensorRole::kHead;
+}
 
 struct TensorSpec {
   std::string name;

@@ -41,14 +41,11 @@ void AttentionHalf(Compute& compute, const DecoderConfig& c, const DecoderLayer&
                    std::span<const DecoderRun> runs, const RopeTable& rope, Matrix hidden) {
   ArenaScope scope(compute.arena());
   const int64_t t = hidden.rows;
-  Matrix normed = compute.arena().NewMatrix(t, c.n_embed);
   Matrix q = compute.arena().NewMatrix(t, c.n_heads * c.head_dim);
   Matrix k = compute.arena().NewMatrix(t, c.n_kv_heads * c.head_dim);
   Matrix v = compute.arena().NewMatrix(t, c.n_kv_heads * c.head_dim);
-  RmsNorm(compute, hidden, w.input_norm.weight.data(), c.eps, normed);
-  Linear(compute, normed, w.q.view(), q);
-  Linear(compute, normed, w.k.view(), k);
-  Linear(compute, normed, w.v.view(), v);
+  const LinearJob projections[] = {{w.q.view(), q}, {w.k.view(), k}, {w.v.view(), v}};
+  NormLinears(compute, hidden, {w.input_norm.weight.data(), nullptr, c.eps}, projections);
   if (c.qk_norm) {
     RmsNormHeads(compute, q, w.q_norm.weight.data(), c.head_dim, c.eps);
     RmsNormHeads(compute, k, w.k_norm.weight.data(), c.head_dim, c.eps);
@@ -66,14 +63,9 @@ void AttentionHalf(Compute& compute, const DecoderConfig& c, const DecoderLayer&
 
 void FeedForwardHalf(Compute& compute, const DecoderConfig& c, const DecoderLayer& w, Matrix hidden) {
   ArenaScope scope(compute.arena());
-  Matrix normed = compute.arena().NewMatrix(hidden.rows, c.n_embed);
-  Matrix gate = compute.arena().NewMatrix(hidden.rows, c.n_ffn);
-  Matrix up = compute.arena().NewMatrix(hidden.rows, c.n_ffn);
-  RmsNorm(compute, hidden, w.post_attention_norm.weight.data(), c.eps, normed);
-  Linear(compute, normed, w.gate.view(), gate);
-  Linear(compute, normed, w.up.view(), up);
-  SiluMul(compute, gate, up);
-  LinearAdd(compute, gate, w.down.view(), hidden);
+  Matrix inner = compute.arena().NewMatrix(hidden.rows, c.n_ffn);
+  NormSwiGlu(compute, hidden, {w.post_attention_norm.weight.data(), nullptr, c.eps}, w.gate.view(), w.up.view(), inner);
+  LinearAdd(compute, inner, w.down.view(), hidden);
 }
 
 }  // namespace

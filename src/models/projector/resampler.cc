@@ -7,6 +7,7 @@
 #include "ops/attention.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
+#include "quant/packed.h"
 
 namespace minicpm {
 namespace {
@@ -25,10 +26,15 @@ void FillSinCos(double p, int64_t n_frequencies, float* out) {
 // Rows [part * E, (part + 1) * E) of the fused input projection: part 0 = q, 1 = k, 2 = v.
 LinearWeight InProjection(const ResamplerWeights& w, int64_t n_embed, int part) {
   LinearWeight linear;
-  const size_t row_bytes = static_cast<size_t>(n_embed) * SizeOf(w.in_proj.dtype);
-  linear.weight = w.in_proj;
-  linear.weight.data = static_cast<const std::byte*>(w.in_proj.data) + static_cast<size_t>(part * n_embed) * row_bytes;
-  linear.weight.shape = Shape{n_embed, n_embed};
+  if (IsPacked(w.in_proj.dtype)) {
+    linear.weight = quant::PackedRows(w.in_proj, part * n_embed, n_embed);
+  } else {
+    const size_t row_bytes = static_cast<size_t>(n_embed) * SizeOf(w.in_proj.dtype);
+    linear.weight = w.in_proj;
+    linear.weight.data =
+        static_cast<const std::byte*>(w.in_proj.data) + static_cast<size_t>(part * n_embed) * row_bytes;
+    linear.weight.shape = Shape{n_embed, n_embed};
+  }
   linear.bias = w.in_proj_bias.data() + part * n_embed;
   return linear;
 }

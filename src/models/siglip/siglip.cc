@@ -70,12 +70,10 @@ void SiglipRun::Embed(Compute& compute) {
 
 void SiglipRun::ProjectQkv(Compute& compute, const SiglipLayer& layer, int64_t row) {
   const int64_t n = std::min(kRowsPerPiece, hidden_.rows - row);
-  ArenaScope scope(compute.arena());
-  Matrix normed = compute.arena().NewMatrix(n, config_.n_embed);
-  LayerNorm(compute, hidden_.Rows(row, n), layer.norm1.weight.data(), layer.norm1.bias.data(), config_.eps, normed);
-  Linear(compute, normed, layer.q.view(), q_.Rows(row, n));
-  Linear(compute, normed, layer.k.view(), k_.Rows(row, n));
-  Linear(compute, normed, layer.v.view(), v_.Rows(row, n));
+  const LinearJob projections[] = {
+      {layer.q.view(), q_.Rows(row, n)}, {layer.k.view(), k_.Rows(row, n)}, {layer.v.view(), v_.Rows(row, n)}};
+  NormLinears(compute, hidden_.Rows(row, n), {layer.norm1.weight.data(), layer.norm1.bias.data(), config_.eps},
+              projections);
 }
 
 void SiglipRun::AttendAndFeedForward(Compute& compute, const SiglipLayer& layer, int64_t row) {
@@ -87,9 +85,9 @@ void SiglipRun::AttendAndFeedForward(Compute& compute, const SiglipLayer& layer,
   DenseAttention(compute, q_.Rows(row, n), k_, v_, config_.n_heads, config_.n_heads, config_.head_dim(), scale,
                  attended);
   LinearAdd(compute, attended, layer.out.view(), x);
-  LayerNorm(compute, x, layer.norm2.weight.data(), layer.norm2.bias.data(), config_.eps, attended);
   Matrix inner = compute.arena().NewMatrix(n, config_.n_ffn);
-  Linear(compute, attended, layer.fc1.view(), inner, Activation::kGeluTanh);
+  const LinearJob fc1 = {layer.fc1.view(), inner, Activation::kGeluTanh};
+  NormLinears(compute, x, {layer.norm2.weight.data(), layer.norm2.bias.data(), config_.eps}, {&fc1, 1});
   LinearAdd(compute, inner, layer.fc2.view(), x);
 }
 
