@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "quant/packed.h"
 #include "store/json.h"
 
 namespace minicpm {
@@ -60,7 +61,9 @@ Result<Checkpoint> Checkpoint::Open(const std::string& folder) {
   MINICPM_TRY(CheckFolder(folder));
   Checkpoint checkpoint;
   checkpoint.folder_ = folder;
-  if (NameExists(Join(folder, kSingleName))) {
+  if (const std::string manifest = Join(folder, kBundleFileName); NameExists(manifest)) {
+    MINICPM_TRY(checkpoint.OpenBundle(manifest));
+  } else if (NameExists(Join(folder, kSingleName))) {
     MINICPM_TRY(checkpoint.OpenSingle());
   } else if (const std::string index = Join(folder, kIndexName); NameExists(index)) {
     MINICPM_TRY(checkpoint.OpenSharded(index));
@@ -120,6 +123,68 @@ Status Checkpoint::OpenSharded(const std::string& index_path) {
   return {};
 }
 
+Status Checkpoint::OpenBundle(const std::string& manifest_path) {
+  MINICPM_ASSIGN(const std::string text, ReadWholeFile(manifest_path, JsonObject::kMaxBytes));
+  MINICPM_ASSIGN(BundleManifest manifest, ParseBundleManifest(text, manifest_path));
+  bundle_ = std::make_shared<const BundleManifest>(std::move(manifest));
+  MINICPM_TRY(AddShard(Join(folder_, kBundleWeightsName)));
+  const std::string file = Printable(files_[0], 4096);
+  if (shards_[0].bytes().size() != bundle_->weights.bytes) {
+    return Fail(ErrorCode::kCorrupt, file + ": has " + std::to_string(shards_[0].bytes().size()) + " bytes, but " +
+                                         kBundleFileName + " says " + std::to_string(bundle_->weights.bytes));
+  }
+  std::map<std::string_view, const BundleTensor*> listed;
+  for (const BundleTensor& tensor : bundle_->tensors) listed.emplace(tensor.name, &tensor);
+  logical_.reserve(listed.size());  // by_name_ points into it
+  for (const auto& entry : shards_[0].entries()) {
+    if (entry.name.starts_with(kPadPrefix)) continue;
+    const auto it = listed.find(entry.name);
+    if (it == listed.end()) {
+      return Fail(ErrorCode::kCorrupt, file + ": holds tensor \"" + Printable(entry.name) + "\", which " +
+                                           kBundleFileName + " does not list");
+    }
+    MINICPM_TRY(AddBundleTensor(*it->second, entry));
+    listed.erase(it);
+  }
+  if (!listed.empty()) {
+    return Fail(ErrorCode::kCorrupt, file + ": lacks tensor \"" + Printable(listed.begin()->first) + "\", which " +
+                                         kBundleFileName + " lists");
+  }
+  return {};
+}
+
+Status Checkpoint::AddBundleTensor(const BundleTensor& tensor, const SafetensorsFile::Entry& stored) {
+  constexpr uintptr_t kPackedAlignment = 64;
+  const TensorView& view = stored.view;
+  const bool packed = IsPacked(tensor.dtype);
+  const DType dtype = packed ? DType::kU8 : tensor.dtype;
+  const Shape shape = packed ? Shape{static_cast<int64_t>(tensor.stored_bytes)} : tensor.shape;
+  const auto complain = [&](const std::string& what) {
+    return Fail(ErrorCode::kCorrupt,
+                Printable(files_[0], 4096) + ": tensor \"" + Printable(tensor.name) + "\" " + what);
+  };
+  if (view.dtype != dtype || view.shape != shape) {
+    return complain(std::string("is ") + NameOf(view.dtype) + " " + view.shape.ToString() + ", but " + kBundleFileName +
+                    " says " + NameOf(tensor.dtype) + " " + tensor.shape.ToString() + ", stored as " + NameOf(dtype) +
+                    " " + shape.ToString());
+  }
+  if (packed && reinterpret_cast<uintptr_t>(view.data) % kPackedAlignment != 0) {
+    return complain("does not begin at a multiple of 64 bytes, as packed tensors must");
+  }
+  logical_.push_back({tensor.name, {view.data, tensor.dtype, tensor.shape}});
+  by_name_.emplace(logical_.back().name, Located{&logical_.back(), 0});
+  return {};
+}
+
+Checkpoint::Place Checkpoint::PlaceOf(std::string_view name) const {
+  const auto it = by_name_.find(name);
+  MINICPM_CHECK(it != by_name_.end());
+  const Located& located = it->second;
+  const auto* data = static_cast<const std::byte*>(located.entry->view.data);
+  return {located.shard, static_cast<uint64_t>(data - shards_[located.shard].bytes().data()),
+          quant::BytesOf(located.entry->view)};
+}
+
 Result<TensorView> Checkpoint::Get(std::string_view name, const Shape& shape,
                                    std::initializer_list<DType> dtypes) const {
   const std::string expected = NamesOf(dtypes) + " " + shape.ToString();
@@ -151,7 +216,7 @@ std::vector<const SafetensorsFile::Entry*> Checkpoint::entries() const {
 
 uint64_t Checkpoint::total_bytes() const {
   uint64_t total = 0;
-  for (const auto& [name, located] : by_name_) total += located.entry->view.bytes();
+  for (const auto& [name, located] : by_name_) total += quant::BytesOf(located.entry->view);
   return total;
 }
 

@@ -296,6 +296,7 @@ Result<SafetensorsFile> SafetensorsFile::Parse(std::span<const std::byte> bytes,
                           std::to_string(bytes.size()));
   }
   SafetensorsFile file;
+  file.bytes_ = bytes;
   file.metadata_ = std::move(header.metadata);
   file.entries_.reserve(header.tensors.size());
   for (RawTensor& tensor : header.tensors) {

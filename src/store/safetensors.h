@@ -43,9 +43,12 @@ class SafetensorsFile {
 
   const std::vector<Entry>& entries() const { return entries_; }  // in the order of their data
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  // The whole file; the views point into it.
+  std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
   MappedFile file_;
+  std::span<const std::byte> bytes_;
   std::vector<Entry> entries_;
   std::map<std::string, std::string> metadata_;
 };

@@ -38,6 +38,9 @@ int Rank(DType dtype) {
       return 5;
     case DType::kU8:
       return 6;
+    case DType::kInt8Packed:
+    case DType::kInt4Packed:
+      break;
   }
   return 7;
 }
@@ -70,6 +73,7 @@ Result<HeaderText> BuildHeader(const std::string& path, std::span<const OutputTe
       return Invalid(path, spec.name, "has a name that is empty, reserved or not UTF-8");
     }
     if (!names.insert(spec.name).second) return Invalid(path, spec.name, "is listed twice");
+    if (IsPacked(spec.dtype)) return Invalid(path, spec.name, "is packed, which only a bundle can hold");
     const std::optional<int64_t> bytes = CheckedBytes(spec.dtype, spec.shape);
     int64_t end = 0;
     if (!bytes.has_value() || __builtin_add_overflow(offset, *bytes, &end)) {
