@@ -256,21 +256,39 @@ struct Tile {
   float* c;
 };
 
+// Rows 0, 1, 2 and 3, 4, 5 from two bases, as far apart as the processor's addressing reaches: one base for each row
+// would be more than there are registers. The compiler must not know that the bases are related.
+template <class T>
+struct Bases {
+  Bases(const T* first, int64_t row_stride) : base{first, first + 3 * row_stride}, stride(row_stride) {
+    asm volatile("" : "+r"(base[0]), "+r"(base[1]));
+  }
+  const T* Row(int t) const { return base[t / 3] + t % 3 * stride; }
+  void Advance(int64_t n) {
+    base[0] += n;
+    base[1] += n;
+  }
+  const T* base[2];
+  int64_t stride;
+};
+
 // The 16-bit sums of one run.
 template <class W, int T>
-inline void TileRun(const Tile& x, const std::byte* w, Ints (&low)[T], Ints (&high)[T]) {
-#pragma GCC unroll 6
-  for (int t = 0; t < T; ++t) low[t] = high[t] = Broadcast4(x.start + t * x.start_stride);
+inline void TileRun(const Bases<int8_t>& q, const Bases<int16_t>& start, const std::byte* w, Ints (&low)[T],
+                    Ints (&high)[T]) {
 #pragma GCC unroll 8
   for (int i = 0; i < W::kRun / 4; ++i) {
-    const Ints w_low = LoadInts(w + 64 * i);
-    const Ints w_high = LoadInts(w + 64 * i + 32);
+    Ints w_low = LoadInts(w + 64 * i);
+    Ints w_high = LoadInts(w + 64 * i + 32);
+    Keep(w_low);
+    Keep(w_high);
 #pragma GCC unroll 6
     for (int t = 0; t < T; ++t) {
-      const Ints v = Broadcast4(x.q + t * x.q_stride + 4 * i);
+      const Ints v = Broadcast4(q.Row(t) + 4 * i);
+      if (i == 0) low[t] = high[t] = Broadcast4(start.Row(t));
       low[t] = _mm256_add_epi16(low[t], _mm256_maddubs_epi16(w_low, v));
-      high[t] = _mm256_add_epi16(high[t], _mm256_maddubs_epi16(w_high, v));
       Keep(low[t]);
+      high[t] = _mm256_add_epi16(high[t], _mm256_maddubs_epi16(w_high, v));
       Keep(high[t]);
     }
   }
@@ -278,48 +296,39 @@ inline void TileRun(const Tile& x, const std::byte* w, Ints (&low)[T], Ints (&hi
 
 // c += one chunk of `runs` runs. w: bytes; factors: of INT4.
 template <class W, int T>
-void TileChunk(Tile x, int64_t runs, const std::byte* w, const std::byte* factors, Ints* sum) {
+void TileChunk(const Tile& x, int64_t runs, const std::byte* w, const std::byte* factors, Ints* sum) {
   constexpr int64_t kRuns = W::kBlock / W::kRun;
+  Bases<int8_t> q(x.q, x.q_stride);
+  Bases<int16_t> start(x.start, x.start_stride);
+  const float* scale = x.scale;
   for (int64_t first = 0; first < runs; first += kRuns) {
     const int64_t end = runs - first < kRuns ? runs : first + kRuns;
+    for (int t = 0; t < 2 * T; ++t) _mm256_store_si256(sum + t, _mm256_setzero_si256());
     for (int64_t run = first; run < end; ++run) {
       Ints low[T];
       Ints high[T];
-      TileRun<W, T>(x, w, low, high);
-      x.q += W::kRun;
-      x.start += 2;
+      TileRun<W, T>(q, start, w, low, high);
+      q.Advance(W::kRun);
+      start.Advance(2);
       w += W::kRun * kPanelRows;
-      Ints t_low = _mm256_set1_epi16(1);
-      Ints t_high = t_low;
-      if constexpr (W::kRun == Int4::kRun) {
-        t_low = LoadInts(factors);
-        t_high = LoadInts(factors + 32);
-        factors += 64;
-      }
-      if (run == first) {
+      const Ints t_low = LoadInts(factors);
+      const Ints t_high = LoadInts(factors + 32);
+      if constexpr (W::kRun == Int4::kRun) factors += 64;
 #pragma GCC unroll 6
-        for (int t = 0; t < T; ++t) {
-          _mm256_store_si256(sum + 2 * t, _mm256_madd_epi16(low[t], t_low));
-          _mm256_store_si256(sum + 2 * t + 1, _mm256_madd_epi16(high[t], t_high));
-        }
-      } else {
-#pragma GCC unroll 6
-        for (int t = 0; t < T; ++t) {
-          _mm256_store_si256(sum + 2 * t, _mm256_add_epi32(LoadInts(sum + 2 * t), _mm256_madd_epi16(low[t], t_low)));
-          _mm256_store_si256(sum + 2 * t + 1,
-                             _mm256_add_epi32(LoadInts(sum + 2 * t + 1), _mm256_madd_epi16(high[t], t_high)));
-        }
+      for (int t = 0; t < T; ++t) {
+        _mm256_store_si256(sum + 2 * t, _mm256_add_epi32(LoadInts(sum + 2 * t), _mm256_madd_epi16(low[t], t_low)));
+        _mm256_store_si256(sum + 2 * t + 1,
+                           _mm256_add_epi32(LoadInts(sum + 2 * t + 1), _mm256_madd_epi16(high[t], t_high)));
       }
     }
 #pragma GCC unroll 6
     for (int t = 0; t < T; ++t) {
-      const __m256 scale = _mm256_broadcast_ss(x.scale + t * x.scale_stride);
+      const __m256 s = _mm256_broadcast_ss(scale + t * x.scale_stride);
       float* const c = x.c + t * kPanelRows;
-      _mm256_store_ps(c, _mm256_fmadd_ps(_mm256_cvtepi32_ps(LoadInts(sum + 2 * t)), scale, _mm256_load_ps(c)));
-      _mm256_store_ps(c + 8,
-                      _mm256_fmadd_ps(_mm256_cvtepi32_ps(LoadInts(sum + 2 * t + 1)), scale, _mm256_load_ps(c + 8)));
+      _mm256_store_ps(c, _mm256_fmadd_ps(_mm256_cvtepi32_ps(LoadInts(sum + 2 * t)), s, _mm256_load_ps(c)));
+      _mm256_store_ps(c + 8, _mm256_fmadd_ps(_mm256_cvtepi32_ps(LoadInts(sum + 2 * t + 1)), s, _mm256_load_ps(c + 8)));
     }
-    ++x.scale;
+    ++scale;
   }
 }
 
@@ -355,6 +364,10 @@ void Many(const QuantizedRows& x, int64_t m_rows, const std::byte* panel, int64_
     if constexpr (kUnpack) {
       Unpack(panel, first, runs, scratch);
       w = scratch;
+    } else {
+      auto* const ones = reinterpret_cast<Ints*>(scratch + kFactorsAt);
+      _mm256_store_si256(ones, _mm256_set1_epi16(1));
+      _mm256_store_si256(ones + 1, _mm256_set1_epi16(1));
     }
     const int64_t block = first * W::kRun / W::kBlock;
     for (int64_t m = 0; m < m_rows; m += kTileRows) {
