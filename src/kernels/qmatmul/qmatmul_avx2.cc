@@ -72,16 +72,20 @@ inline void Prefetch(const std::byte* p) {
 // 4 columns: low, high += w x.
 template <int M>
 inline void FewStep(Ints w_low, Ints w_high, const int8_t* x, int64_t x_stride, Ints (&low)[M], Ints (&high)[M]) {
+  Keep(w_low);
+  Keep(w_high);
 #pragma GCC unroll 4
   for (int m = 0; m < M; ++m) {
-    const Ints v = Broadcast4(x + m * x_stride);
+    Ints v = Broadcast4(x + m * x_stride);
+    Keep(v);
     low[m] = _mm256_add_epi16(low[m], _mm256_maddubs_epi16(w_low, v));
-    high[m] = _mm256_add_epi16(high[m], _mm256_maddubs_epi16(w_high, v));
     Keep(low[m]);
+    high[m] = _mm256_add_epi16(high[m], _mm256_maddubs_epi16(w_high, v));
     Keep(high[m]);
   }
 }
 
+// The products of one run of columns.
 template <int M, Ahead kAhead>
 inline void FewRun(Int8, const std::byte* w, const int8_t* x, int64_t x_stride, Ints (&low)[M], Ints (&high)[M]) {
 #pragma GCC unroll 4
@@ -97,11 +101,35 @@ inline void FewRun(Int4, const std::byte* w, const int8_t* x, int64_t x_stride, 
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     Prefetch<kAhead>(w + 64 * i);
-    const Ints a = LoadInts(w + 64 * i);
-    const Ints b = LoadInts(w + 64 * i + 32);
+    Ints a = LoadInts(w + 64 * i);
+    Ints b = LoadInts(w + 64 * i + 32);
+    Keep(a);
+    Keep(b);
     FewStep<M>(_mm256_and_si256(a, mask), _mm256_and_si256(b, mask), x + 8 * i, x_stride, low, high);
     FewStep<M>(_mm256_and_si256(_mm256_srli_epi16(a, 4), mask), _mm256_and_si256(_mm256_srli_epi16(b, 4), mask),
                x + 8 * i + 4, x_stride, low, high);
+  }
+}
+
+// What outlives a run, in memory on purpose: registers are for the 16-bit sums.
+template <int M, int P>
+struct FewSums {
+  Ints sum[P][M][2];
+  __m256 total[P][M][2];
+};
+
+// Ends a block: total += float(sum) * scale, and the sums begin anew.
+template <int M, int P>
+inline void EndBlock(const float* scale, int64_t scale_stride, FewSums<M, P>& sums) {
+  for (int m = 0; m < M; ++m) {
+    const __m256 s = _mm256_broadcast_ss(scale + m * scale_stride);
+    for (int p = 0; p < P; ++p) {
+      for (int h = 0; h < 2; ++h) {
+        __m256& total = sums.total[p][m][h];
+        total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums.sum[p][m][h]), s, total);
+        sums.sum[p][m][h] = _mm256_setzero_si256();
+      }
+    }
   }
 }
 
@@ -109,17 +137,14 @@ inline void FewRun(Int4, const std::byte* w, const int8_t* x, int64_t x_stride, 
 template <class W, int M, int P, Ahead kAhead>
 void FewPanels(const QuantizedRows& x, const std::byte* const (&panel)[P], int64_t padded_k, float* const (&c)[P],
                int64_t c_stride) {
-  __m256 total[P][M][2];
-  for (int p = 0; p < P; ++p) {
-    for (int m = 0; m < M; ++m) total[p][m][0] = total[p][m][1] = _mm256_setzero_ps();
-  }
+  FewSums<M, P> storage;
+  std::memset(&storage, 0, sizeof(storage));
+  FewSums<M, P>* sums = &storage;
+  asm volatile("" : "+r"(sums) : : "memory");
+  QuantizedRows at = x;
   const int64_t runs = padded_k / W::kRun;
   constexpr int64_t kRuns = W::kBlock / W::kRun;
-  for (int64_t first = 0, block = 0; first < runs; first += kRuns, ++block) {
-    Ints sum[P][M][2];
-    for (int p = 0; p < P; ++p) {
-      for (int m = 0; m < M; ++m) sum[p][m][0] = sum[p][m][1] = _mm256_setzero_si256();
-    }
+  for (int64_t first = 0; first < runs; first += kRuns) {
     const int64_t end = runs - first < kRuns ? runs : first + kRuns;
     for (int64_t run = first; run < end; ++run) {
 #pragma GCC unroll 2
@@ -127,32 +152,29 @@ void FewPanels(const QuantizedRows& x, const std::byte* const (&panel)[P], int64
         Ints low[M];
         Ints high[M];
 #pragma GCC unroll 4
-        for (int m = 0; m < M; ++m) low[m] = high[m] = Broadcast4(x.start + m * x.start_stride + 2 * run);
-        FewRun<M, kAhead>(W{}, W::Run(panel[p], run), x.q + run * W::kRun, x.q_stride, low, high);
+        for (int m = 0; m < M; ++m) low[m] = high[m] = Broadcast4(at.start + m * at.start_stride);
+        FewRun<M, kAhead>(W{}, W::Run(panel[p], run), at.q, at.q_stride, low, high);
         Ints t_low;
         Ints t_high;
         W::Factors(panel[p], run, t_low, t_high);
 #pragma GCC unroll 4
         for (int m = 0; m < M; ++m) {
-          sum[p][m][0] = _mm256_add_epi32(sum[p][m][0], _mm256_madd_epi16(low[m], t_low));
-          sum[p][m][1] = _mm256_add_epi32(sum[p][m][1], _mm256_madd_epi16(high[m], t_high));
+          Ints(&sum)[2] = sums->sum[p][m];
+          sum[0] = _mm256_add_epi32(sum[0], _mm256_madd_epi16(low[m], t_low));
+          sum[1] = _mm256_add_epi32(sum[1], _mm256_madd_epi16(high[m], t_high));
         }
       }
+      at.q += W::kRun;
+      at.start += 2;
     }
-    for (int m = 0; m < M; ++m) {
-      const __m256 scale = _mm256_broadcast_ss(x.scale + m * x.scale_stride + block);
-      for (int p = 0; p < P; ++p) {
-        for (int h = 0; h < 2; ++h) {
-          total[p][m][h] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[p][m][h]), scale, total[p][m][h]);
-        }
-      }
-    }
+    EndBlock<M, P>(at.scale++, at.scale_stride, *sums);
   }
   for (int p = 0; p < P; ++p) {
     const auto* row_scale = reinterpret_cast<const float*>(panel[p]);
     for (int m = 0; m < M; ++m) {
-      _mm256_storeu_ps(c[p] + m * c_stride, _mm256_mul_ps(total[p][m][0], _mm256_load_ps(row_scale)));
-      _mm256_storeu_ps(c[p] + m * c_stride + 8, _mm256_mul_ps(total[p][m][1], _mm256_load_ps(row_scale + 8)));
+      const __m256(&total)[2] = sums->total[p][m];
+      _mm256_storeu_ps(c[p] + m * c_stride, _mm256_mul_ps(total[0], _mm256_load_ps(row_scale)));
+      _mm256_storeu_ps(c[p] + m * c_stride + 8, _mm256_mul_ps(total[1], _mm256_load_ps(row_scale + 8)));
     }
   }
 }
