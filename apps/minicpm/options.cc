@@ -6,6 +6,7 @@
 #include <random>
 
 #include "arguments.h"
+#include "engine/prompt_lookup.h"
 
 namespace minicpm::cli {
 namespace {
@@ -47,6 +48,11 @@ void AddMachineOptions(CLI::App& app, GenerationFlags& f) {
              "reserve room for N tokens, prompt and answer together (default: the model's chat limit plus 2048)");
   AddChoice(app, "--kv", f.kv, {"f32", "f16", "int8"},
             "number format of the key/value cache; int8 is not in this version (default: f16)");
+  AddChoice(app, "--lookup", f.lookup, {"on", "off", "auto"},
+            "guess tokens that stood after the last ones before and check several in one step; the answer is the same; "
+            "auto = only where it is likely to pay (default: auto)");
+  AddInteger(app, "--lookup-tokens", f.lookup_tokens, 1, PromptLookup::kMostTokens,
+             "guess up to N tokens at once (default: 3)");
   AddInteger(app, "--threads", f.threads, 1, kMaxThreads,
              "compute threads; the answer does not depend on it (default: all usable cores)");
   AddFlag(app, "--pin", f.pin, "tie each compute thread to one core");
@@ -100,6 +106,8 @@ GenerationOptions ResolveGeneration(const GenerationFlags& flags, const Sampling
   g.sampling = ResolveSampling(flags, defaults, seed);
   g.max_new_tokens = flags.max_new_tokens.value_or(g.max_new_tokens);
   g.stop = flags.stop;
+  g.lookup = flags.lookup == "on" ? Lookup::kOn : flags.lookup == "off" ? Lookup::kOff : Lookup::kAuto;
+  g.lookup_tokens = static_cast<int>(flags.lookup_tokens.value_or(g.lookup_tokens));
   return g;
 }
 

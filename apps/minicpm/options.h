@@ -33,6 +33,8 @@ struct GenerationFlags {
   std::optional<int64_t> max_slices;
   std::optional<int64_t> context;
   std::string kv = "f16";
+  std::string lookup = "auto";
+  std::optional<int64_t> lookup_tokens;
   std::optional<int64_t> threads;
   bool pin = false;
   std::string isa;

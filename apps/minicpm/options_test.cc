@@ -91,6 +91,10 @@ TEST(Options, EveryOptionArrives) {
                                "4096",
                                "--kv",
                                "f32",
+                               "--lookup",
+                               "on",
+                               "--lookup-tokens",
+                               "7",
                                "--threads",
                                "2",
                                "--pin",
@@ -108,6 +112,8 @@ TEST(Options, EveryOptionArrives) {
   EXPECT_EQ(g.sampling.repetition_penalty, 1.5f);
   EXPECT_EQ(g.sampling.seed, 9007199254740991u);
   EXPECT_THAT(g.stop, ElementsAre("-x", "[a,b]"));
+  EXPECT_EQ(g.lookup, Lookup::kOn);
+  EXPECT_EQ(g.lookup_tokens, 7);
   EXPECT_EQ(ResolvePrompt(parsed.flags).thinking, Thinking::kOn);
   EXPECT_EQ(ResolvePrompt(parsed.flags).max_slices, 4);
   EXPECT_EQ(parsed.flags.system, "--be brief");
@@ -178,9 +184,26 @@ TEST(Options, HelpNamesEveryOptionAndGoesToStdout) {
   const Parsed parsed = Parse({"--help"});
   EXPECT_EQ(parsed.code, kExitDone);
   EXPECT_EQ(parsed.err, "");
-  for (const char* option : {"--max-new-tokens", "--temperature", "--top-k", "--top-p", "--min-p",
-                             "--repetition-penalty", "--seed", "--stop", "--system", "--thinking", "--max-slices",
-                             "--context", "--kv", "--threads", "--pin", "--isa", "--engine", "--quiet"}) {
+  for (const char* option : {"--max-new-tokens",
+                             "--temperature",
+                             "--top-k",
+                             "--top-p",
+                             "--min-p",
+                             "--repetition-penalty",
+                             "--seed",
+                             "--stop",
+                             "--system",
+                             "--thinking",
+                             "--max-slices",
+                             "--context",
+                             "--kv",
+                             "--lookup",
+                             "--lookup-tokens",
+                             "--threads",
+                             "--pin",
+                             "--isa",
+                             "--engine",
+                             "--quiet"}) {
     EXPECT_THAT(parsed.out, HasSubstr(option));
   }
   EXPECT_THAT(parsed.out, HasSubstr("no repetition penalty unless you give one"));

@@ -27,7 +27,9 @@ std::string RunReportJson(const RunReport& r) {
                    {"audio_tokens", 0},
                    {"video_tokens", 0},
                    {"image_views", r.result.n_image_views},
-                   {"cached_tokens", r.result.n_cached_tokens}};
+                   {"cached_tokens", r.result.n_cached_tokens},
+                   {"drafted_tokens", r.result.n_drafted_tokens},
+                   {"accepted_tokens", r.result.n_accepted_tokens}};
   // Nothing was generated (cancelled early): then there is no first token, and its time is the time that passed.
   const double first_ms = r.result.token_ids.empty() ? r.result.total_ms : r.result.first_token_ms;
   json["timing_ms"] = {{"load", Round(r.load_ms)},

@@ -2,9 +2,13 @@
 #include "engine/session.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <string>
 
+#include "base/check.h"
 #include "engine/media_encoder.h"
+#include "engine/prompt_lookup.h"
 #include "engine/stop_text.h"
 #include "models/blocks/model_config.h"
 #include "os/clock.h"
@@ -25,6 +29,42 @@ bool AllNumbers(std::span<const float> logits) {
 // Bytes that the generated text may take before its string has to grow: generous for byte-level tokens.
 constexpr int64_t kReserveBytesPerToken = 16;
 
+// Guessed tokens of one generation: asks PromptLookup, knows the limits, remembers what was fed.
+class Drafts {
+ public:
+  // Requires: caps allow it, or mode is kOff. At most `capacity` tokens will be told.
+  Drafts(Lookup mode, int most, int64_t capacity) : mode_(mode), most_(most) {
+    if (mode != Lookup::kOff) lookup_.emplace(capacity);
+  }
+  void Tell(std::span<const int32_t> ids) {
+    if (lookup_.has_value()) lookup_->Append(ids);
+  }
+  // A new draft of at most `room` tokens, for the place after everything told.
+  std::span<const int32_t> Next(int64_t room, const StepCosts& costs) {
+    next_ = n_ = 0;
+    if (!lookup_.has_value() || room < 1) return {};
+    const std::span<int32_t> out(ids_.data(), static_cast<size_t>(std::min<int64_t>(room, most_)));
+    n_ = mode_ == Lookup::kOn ? lookup_->Guess(out) : lookup_->GuessWorthwhile(out, costs);
+    return {ids_.data(), static_cast<size_t>(n_)};
+  }
+  // Whether the next token of the draft is `id`; then the draft goes on behind it.
+  bool Accept(int32_t id) {
+    if (next_ == n_ || ids_[static_cast<size_t>(next_)] != id) return false;
+    ++next_;
+    return true;
+  }
+  // Row of the last step that tells what follows the accepted tokens.
+  int64_t row() const { return next_; }
+
+ private:
+  Lookup mode_;
+  int most_;
+  std::optional<PromptLookup> lookup_;
+  std::array<int32_t, PromptLookup::kMostTokens> ids_{};
+  int n_ = 0;
+  int next_ = 0;
+};
+
 }  // namespace
 
 const char* FinishReasonName(FinishReason reason) {
@@ -43,8 +83,8 @@ const char* FinishReasonName(FinishReason reason) {
 
 struct Session::Impl {
   Impl(std::shared_ptr<const Engine> e, Backend& b, const SessionOptions& o)
-      : engine(std::move(e)), backend(b), options(o), media(engine->config(), b) {
-    logits.resize(static_cast<size_t>(b.shape().n_vocab));
+      : engine(std::move(e)), backend(b), options(o), media(engine->config(), b), n_vocab(b.shape().n_vocab) {
+    logits.resize(static_cast<size_t>(n_vocab));
   }
   ~Impl() {
     if (seq >= 0) backend.Drop(seq);
@@ -54,7 +94,9 @@ struct Session::Impl {
   Status Forget(int64_t n);
   Result<bool> Prefill(const Prompt& prompt, const std::atomic<bool>* cancel, GenerationListener* listener);
   Status FeedChunk(const Prompt& prompt, int64_t begin, int64_t end);
-  Status FeedToken(int32_t id);
+  Status FeedToken(int32_t id, std::span<const int32_t> draft);
+  Status Settle();
+  std::span<float> LogitsRow(int64_t row);
   Result<FinishReason> Decode(const GenerationOptions& o, GenerationListener* listener, double start_ms,
                               GenerationResult& result);
 
@@ -65,8 +107,10 @@ struct Session::Impl {
   SeqId seq = -1;
   int64_t context = 0;
   Prompt held;  // what the sequence holds: ids of all positions, and the media among them
-  std::vector<float> logits;
+  int64_t n_vocab;
+  std::vector<float> logits;  // [rows, N]: one, or as many as a step with guessed tokens asks for
   std::vector<StepItem> items;
+  StepCosts costs;
   double encode_ms = 0;
   int64_t n_cached = 0;
 };
@@ -121,7 +165,7 @@ Status Session::Impl::FeedChunk(const Prompt& prompt, int64_t begin, int64_t end
   }
   if (end == static_cast<int64_t>(prompt.ids.size())) {
     items.back().want_logits = WantRows::kLast;
-    items.back().logits = Matrix(logits.data(), 1, static_cast<int64_t>(logits.size()));
+    items.back().logits = Matrix(logits.data(), 1, n_vocab);
   }
   return backend.Step(items);
 }
@@ -160,27 +204,54 @@ Result<bool> Session::Impl::Prefill(const Prompt& prompt, const std::atomic<bool
   return true;
 }
 
-Status Session::Impl::FeedToken(int32_t id) {
+std::span<float> Session::Impl::LogitsRow(int64_t row) {
+  return std::span<float>(logits).subspan(static_cast<size_t>(row * n_vocab), static_cast<size_t>(n_vocab));
+}
+
+// Feeds a token and guesses of what follows, and asks for the logits after each. `held` gets the token only: the
+// guesses are held by the backend until Decode accepts them or Settle takes them back.
+Status Session::Impl::FeedToken(int32_t id, std::span<const int32_t> draft) {
+  std::array<int32_t, StepCosts::kMostRows> ids;
+  ids[0] = id;
+  std::copy(draft.begin(), draft.end(), ids.begin() + 1);
+  const size_t n = draft.size() + 1;
   StepItem item;
   item.seq = seq;
-  item.token_ids = {&id, 1};
-  item.want_logits = WantRows::kLast;
-  item.logits = Matrix(logits.data(), 1, static_cast<int64_t>(logits.size()));
+  item.token_ids = {ids.data(), n};
+  item.want_logits = WantRows::kAll;
+  item.logits = Matrix(logits.data(), static_cast<int64_t>(n), n_vocab);
+  const double start_ms = NowMs();
   MINICPM_TRY(backend.Step({&item, 1}));
+  costs.Observe(static_cast<int>(n), NowMs() - start_ms);
   held.ids.push_back(id);
+  return {};
+}
+
+// Takes guesses back that were fed but not accepted.
+Status Session::Impl::Settle() {
+  const auto n = static_cast<int64_t>(held.ids.size());
+  if (backend.Position(seq) == n) return {};
+  MINICPM_ASSIGN(const int64_t reached, backend.Rewind(seq, n));
+  MINICPM_CHECK(reached == n);  // Caps::rewind
   return {};
 }
 
 // Allocates up front what it needs; nothing per token (StepItem lives on the stack, strings and vectors are reserved).
 Result<FinishReason> Session::Impl::Decode(const GenerationOptions& o, GenerationListener* listener, double start_ms,
                                            GenerationResult& result) {
-  Sampler sampler(o.sampling, static_cast<int64_t>(logits.size()));
+  Sampler sampler(o.sampling, n_vocab);
   StreamDecoder decoder(engine->tokenizer());
   const int64_t room = context - static_cast<int64_t>(held.ids.size());
   const int64_t limit = std::min(o.max_new_tokens, room + 1);
   StopText text(o.stop, static_cast<size_t>(limit * kReserveBytesPerToken));
   result.token_ids.reserve(static_cast<size_t>(limit));
   held.ids.reserve(held.ids.size() + static_cast<size_t>(limit));
+  const Caps caps = backend.caps();
+  const int most = std::clamp(o.lookup_tokens, 1, PromptLookup::kMostTokens);
+  Drafts drafts(caps.rewind && caps.batch_exact ? o.lookup : Lookup::kOff, most,
+                static_cast<int64_t>(held.ids.size()) + limit);
+  drafts.Tell(held.ids);
+  if (o.lookup != Lookup::kOff) logits.resize(static_cast<size_t>((most + 1) * n_vocab));
   const auto show = [listener](std::string_view s) {
     if (listener != nullptr && !s.empty()) listener->OnText(s);
   };
@@ -191,10 +262,12 @@ Result<FinishReason> Session::Impl::Decode(const GenerationOptions& o, Generatio
       reason = FinishReason::kCancelled;
       break;
     }
-    if (!AllNumbers(logits)) {
+    const std::span<float> row = LogitsRow(drafts.row());
+    if (!AllNumbers(row)) {
+      MINICPM_TRY(Settle());
       return Fail(ErrorCode::kCorrupt, "the model computed values that are not numbers; its weights may be damaged");
     }
-    const int32_t id = sampler.Sample(logits);
+    const int32_t id = sampler.Sample(row);
     if (result.token_ids.empty()) {
       first_ms = NowMs();
       result.first_token_ms = first_ms - start_ms;
@@ -210,13 +283,25 @@ Result<FinishReason> Session::Impl::Decode(const GenerationOptions& o, Generatio
       reason = FinishReason::kStop;
       break;
     }
-    if (static_cast<int64_t>(result.token_ids.size()) == o.max_new_tokens) break;
-    if (static_cast<int64_t>(held.ids.size()) == context) {
+    const int64_t left = o.max_new_tokens - static_cast<int64_t>(result.token_ids.size());
+    if (left == 0) break;
+    const int64_t free = context - static_cast<int64_t>(held.ids.size());
+    if (free == 0) {
       reason = FinishReason::kContext;
       break;
     }
-    MINICPM_TRY(FeedToken(id));
+    drafts.Tell({&id, 1});
+    if (drafts.Accept(id)) {  // fed already, and what follows it is known
+      held.ids.push_back(id);
+      ++result.n_accepted_tokens;
+      continue;
+    }
+    MINICPM_TRY(Settle());
+    const std::span<const int32_t> draft = drafts.Next(std::min(left, free) - 1, costs);
+    result.n_drafted_tokens += static_cast<int64_t>(draft.size());
+    MINICPM_TRY(FeedToken(id, draft));
   }
+  MINICPM_TRY(Settle());
   if (!text.stopped()) {
     show(text.Push(decoder.Finish()));
     if (!text.stopped()) show(text.Finish());
@@ -261,7 +346,7 @@ Result<GenerationResult> Session::Generate(const Prompt& prompt, const Generatio
   return result;
 }
 
-std::span<float> Session::last_logits() { return impl_->logits; }
+std::span<float> Session::last_logits() { return impl_->LogitsRow(0); }
 int64_t Session::length() const { return static_cast<int64_t>(impl_->held.ids.size()); }
 Status Session::Rewind(int64_t n) { return impl_->Forget(std::max<int64_t>(n, 0)); }
 

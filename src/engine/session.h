@@ -17,11 +17,17 @@ enum class FinishReason { kStop, kLength, kContext, kCancelled };
 // "stop", "length", "context", "cancelled".
 const char* FinishReasonName(FinishReason reason);
 
+// Prompt lookup: tokens that stood after the last ones before are fed along and kept where the model agrees. The answer
+// is the same in every mode; a backend whose rows depend on their neighbours, or that cannot rewind, does without.
+enum class Lookup { kOff, kOn, kAuto };  // kAuto: only where it is likely to pay
+
 struct GenerationOptions {
   SamplingOptions sampling;
   int64_t max_new_tokens = 2048;
-  std::vector<std::string> stop;              // generation ends before the first of these strings
-  bool ignore_stop_tokens = false;            // benchmarks and goldens: run to max_new_tokens
+  std::vector<std::string> stop;    // generation ends before the first of these strings
+  bool ignore_stop_tokens = false;  // benchmarks and goldens: run to max_new_tokens
+  Lookup lookup = Lookup::kAuto;
+  int lookup_tokens = 3;                      // guessed at once, 1..PromptLookup::kMostTokens
   const std::atomic<bool>* cancel = nullptr;  // set it from anywhere to stop soon
 };
 
@@ -43,6 +49,8 @@ struct GenerationResult {
   int64_t n_cached_tokens = 0;  // prompt positions that needed no work
   int64_t n_image_tokens = 0;
   int64_t n_image_views = 0;
+  int64_t n_drafted_tokens = 0;   // guessed by prompt lookup and fed
+  int64_t n_accepted_tokens = 0;  // of those, right
   double image_encode_ms = 0;
   double prefill_ms = 0;
   double first_token_ms = 0;  // from the start of Generate
