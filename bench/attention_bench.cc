@@ -7,6 +7,7 @@
 #include "base/half.h"
 #include "limits.h"
 #include "ops/attention.h"
+#include "ops/packed_attention.h"
 
 namespace minicpm::bench {
 namespace {
@@ -32,6 +33,23 @@ void Vision(benchmark::State& state, int64_t patches, int64_t heads, int64_t dim
   RunAgainst(state, Limit::kF32, 4.0 * static_cast<double>(patches * patches * width), [&] {
     DenseAttention(TheCompute(), {q.data(), patches, width}, {k.data(), patches, width}, {v.data(), patches, width},
                    heads, heads, dim, 1.0f / std::sqrt(static_cast<float>(dim)), {out.data(), patches, width});
+    benchmark::DoNotOptimize(out.data());
+  });
+}
+
+// The same with 8-bit queries, keys and values, packing included.
+void PackedVision(benchmark::State& state, int64_t patches, int64_t heads, int64_t dim) {
+  const int64_t width = heads * dim;
+  const std::vector<float> q = NoiseFloats(patches * width, 1);
+  const std::vector<float> k = NoiseFloats(patches * width, 7);
+  const std::vector<float> v = NoiseFloats(patches * width, 13);
+  std::vector<float> out(q.size());
+  const AlignedBytes memory = AllocateAligned(static_cast<size_t>(PackedKeysValuesBytes(patches, heads, dim)));
+  const PackedKeysValues packed{memory.get(), patches, heads, dim};
+  RunAgainst(state, Limit::kF32, 4.0 * static_cast<double>(patches * patches * width), [&] {
+    PackKeysValues(TheCompute(), {k.data(), patches, width}, {v.data(), patches, width}, packed);
+    PackedAttention(TheCompute(), {q.data(), patches, width}, packed, 1.0f / std::sqrt(static_cast<float>(dim)),
+                    {out.data(), patches, width});
     benchmark::DoNotOptimize(out.data());
   });
 }
@@ -79,6 +97,7 @@ void Add(const std::string& name, Body body) {
 
 const bool kRegistered = [] {
   Add("vision/1024x16x72", [](benchmark::State& s) { Vision(s, 1024, 16, 72); });
+  Add("vision8/1024x16x72", [](benchmark::State& s) { PackedVision(s, 1024, 16, 72); });
   Add("vision/4900x16x72", [](benchmark::State& s) { Vision(s, 4900, 16, 72); });
   Add("prefill/512@512/32:8", [](benchmark::State& s) { Language(s, Limit::kF32, 512, 512, 32, 8); });
   Add("prefill/512@4096/32:8", [](benchmark::State& s) { Language(s, Limit::kF32, 512, 4096, 32, 8); });

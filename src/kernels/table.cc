@@ -7,15 +7,16 @@
 #include "kernels/limit/limit.h"
 #include "kernels/matmul/matmul.h"
 #include "kernels/norm/norm.h"
+#include "kernels/qattention/qattention.h"
 #include "kernels/qmatmul/qmatmul.h"
 
 namespace minicpm::kernels {
 namespace {
 
 constexpr KernelTable kTables[] = {
-#define MINICPM_ISA(name)                                                                 \
-  {#name,           &name##_matmul, &name##_attention, &name##_norm, &name##_elementwise, \
-   &name##_convert, &name##_limit,  &name##_qmatmul},
+#define MINICPM_ISA(name)                                                                      \
+  {#name,           &name##_matmul, &name##_attention, &name##_norm,      &name##_elementwise, \
+   &name##_convert, &name##_limit,  &name##_qmatmul,   &name##_qattention},
 #include "kernels/isa.inc"
 };
 

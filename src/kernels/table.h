@@ -13,6 +13,7 @@ struct ElementwiseKernels;
 struct LimitKernels;
 struct MatmulKernels;
 struct NormKernels;
+struct QAttentionKernels;
 struct QMatmulKernels;
 
 struct KernelTable {
@@ -24,6 +25,7 @@ struct KernelTable {
   const ConvertKernels* convert;
   const LimitKernels* limit;
   const QMatmulKernels* qmatmul;
+  const QAttentionKernels* qattention;
 };
 
 // All tables compiled into this program, best first; the last one is "scalar" and runs everywhere.

@@ -115,11 +115,11 @@ void Multiply(const Input& in, const Panels& panels, bool few, float* c, std::by
 
 // Per-thread memory of a loop over tasks.
 struct TaskScratch {
-  TaskScratch(Compute& compute, int64_t m, int64_t run, int n_sums)
+  TaskScratch(Compute& compute, int64_t m, int64_t run, int sums_each)
       : c_floats(RoundUp(m * run * kPanelRows, 16)),
-        n_sums(n_sums),
+        n_sums(sums_each),
         bytes(RoundUp(compute.kernels().qmatmul->scratch_bytes, 64)),
-        sums(compute.scratch().New<float>(c_floats * n_sums * compute.pool().size())),
+        sums(compute.scratch().New<float>(c_floats * sums_each * compute.pool().size())),
         kernel(compute.scratch().New<std::byte>(bytes * compute.pool().size())) {}
   float* c(int thread, int i) const { return sums + (thread * n_sums + i) * c_floats; }
   std::byte* for_kernel(int thread) const { return kernel + thread * bytes; }

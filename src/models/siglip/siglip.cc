@@ -17,6 +17,9 @@ namespace {
 // changes no bit.
 constexpr int64_t kRowsPerPiece = 256;
 
+// A layer with quantised projections has 8-bit attention, too: the products' inputs carry such noise already.
+bool QuantisedAttention(const SiglipLayer& layer) { return IsPacked(layer.q.weight.dtype); }
+
 }  // namespace
 
 Status VisitSiglip(const VisionConfig& c, const std::string& prefix, TensorVisitor& v, SiglipWeights& w) {
@@ -46,7 +49,11 @@ SiglipRun::SiglipRun(const VisionConfig& config, const SiglipWeights& weights, C
                      const int32_t* position_ids, int item)
     : config_(config), weights_(weights), patches_(patches), position_ids_(position_ids), item_(item) {
   const int64_t n = patches.rows * config.n_embed;
-  memory_ = AllocateAligned(static_cast<size_t>(4 * n) * sizeof(float));
+  const bool packs = std::any_of(weights.layers.begin(), weights.layers.end(), QuantisedAttention);
+  const int64_t float_bytes = (4 * n * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64;
+  const int64_t packed_bytes = packs ? PackedKeysValuesBytes(patches.rows, config.n_heads, config.head_dim()) : 0;
+  memory_ = AllocateAligned(static_cast<size_t>(float_bytes + packed_bytes));
+  packed_ = {memory_.get() + float_bytes, patches.rows, config.n_heads, config.head_dim()};
   auto* f = reinterpret_cast<float*>(memory_.get());
   hidden_ = Matrix(f, patches.rows, config.n_embed);
   q_ = Matrix(f + n, patches.rows, config.n_embed);
@@ -82,8 +89,13 @@ void SiglipRun::AttendAndFeedForward(Compute& compute, const SiglipLayer& layer,
   ArenaScope scope(compute.arena());
   Matrix attended = compute.arena().NewMatrix(n, config_.n_embed);
   const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim()));
-  DenseAttention(compute, q_.Rows(row, n), k_, v_, config_.n_heads, config_.n_heads, config_.head_dim(), scale,
-                 attended);
+  if (QuantisedAttention(layer)) {
+    if (row == 0) PackKeysValues(compute, k_, v_, packed_);
+    PackedAttention(compute, q_.Rows(row, n), packed_, scale, attended);
+  } else {
+    DenseAttention(compute, q_.Rows(row, n), k_, v_, config_.n_heads, config_.n_heads, config_.head_dim(), scale,
+                   attended);
+  }
   LinearAdd(compute, attended, layer.out.view(), x);
   Matrix inner = compute.arena().NewMatrix(n, config_.n_ffn);
   const LinearJob fc1 = {layer.fc1.view(), inner, Activation::kGeluTanh};

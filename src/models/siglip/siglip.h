@@ -7,6 +7,7 @@
 #include "models/blocks/model_config.h"
 #include "models/blocks/tensor_visitor.h"
 #include "ops/compute.h"
+#include "ops/packed_attention.h"
 
 namespace minicpm {
 
@@ -52,6 +53,7 @@ class SiglipRun {
   int item_;
   AlignedBytes memory_;
   Matrix hidden_, q_, k_, v_;  // [P, D] each
+  PackedKeysValues packed_;    // of k_, v_ in layers with quantised weights
   enum class Phase { kEmbed, kQkv, kRest, kPostNorm, kDone };
   Phase phase_ = Phase::kEmbed;
   size_t layer_ = 0;
