@@ -75,8 +75,9 @@ std::optional<int> ParseArguments(CLI::App& app, std::vector<std::string> argume
     app.parse(arguments);
     return std::nullopt;
   } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
-    return std::fflush(stdout) == 0 ? kExitDone : kExitFailed;
+    // A text longer than the buffer may fail before the flush, which then has nothing left to fail with.
+    const bool written = std::fputs(app.help().c_str(), stdout) >= 0;
+    return written && std::fflush(stdout) == 0 ? kExitDone : kExitFailed;
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "minicpm: %s (`%s --help` explains the options)\n", Explain(app, error).c_str(),
                  app.get_name().c_str());
