@@ -30,6 +30,8 @@ double Measure(Limit limit) {
   Program& program = TheProgram();
   Compute& compute = *program.compute;
   if (limit == Limit::kF32) return MeasureF32GflopPerS(compute.pool(), compute.kernels(), 3, 10);
+  if (limit == Limit::kInt8) return MeasureInt8GopPerS(compute.pool(), compute.kernels(), 3, 10);
+  if (limit == Limit::kInt4) return MeasureInt4GopPerS(compute.pool(), compute.kernels(), 3, 10);
   if (!program.read.has_value()) {
     auto probe = ReadProbe::Create(compute.pool(), compute.kernels());
     if (!probe.has_value()) {
@@ -102,7 +104,7 @@ void RunAgainst(benchmark::State& state, Limit limit, double units, FunctionRef<
     shares.push_back(rate / limits.back());
     before = after;
   }
-  const char* const unit = limit == Limit::kF32 ? "GFLOP/s" : "GB/s";
+  const char* const unit = limit == Limit::kF32 ? "GFLOP/s" : limit == Limit::kRead ? "GB/s" : "GOP/s";
   state.counters[unit] = Median(rates);
   state.counters["limit"] = Median(limits);
   state.counters["share"] = Median(shares);

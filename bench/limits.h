@@ -22,7 +22,7 @@ bool Start(int* argc, char** argv);
 // The Compute made by Start(). Lifetime: the program.
 Compute& TheCompute();
 
-enum class Limit { kF32, kRead };
+enum class Limit { kF32, kInt8, kInt4, kRead };
 
 // Runs `work` once per iteration, each between two measurements of the limit, and reports: rate (10^9 units a second; a
 // unit is an operation or a byte, `units` of them per call), limit, and share = rate / limit, all as medians over the
