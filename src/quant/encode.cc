@@ -10,12 +10,15 @@
 #include <vector>
 
 #include "base/check.h"
+#include "quant/check_finite.h"
 #include "quant/packed.h"
 
 namespace minicpm::quant {
 namespace {
 
-constexpr int kSums = 8;         // partial sums that do not wait for each other
+constexpr int kSums = 8;  // partial sums that do not wait for each other
+// Above this, squares of weights might overflow: scales then come from the largest weight alone.
+constexpr float kHuge = 1e15f;
 constexpr float kTiny = 1e-30f;  // a scale below this would make 1 / scale infinite: such weights count as zero
 
 // To the nearest integer, ties to even; exact for |x| < 2^22.
@@ -118,7 +121,7 @@ void EncodeInt8Row(const float* x, int64_t k, int64_t padded, Search search, int
   float scale = largest / static_cast<float>(kInt8Most);
   if (scale < kTiny) {
     scale = 0;
-  } else if (search == Search::kLeastSquares) {
+  } else if (search == Search::kLeastSquares && largest < kHuge) {
     const auto most = static_cast<float>(kInt8Most);
     const std::array<float, 5> tries = {scale, scale * 0.95f, scale * 0.9f, scale * 0.85f, scale * 0.8f};
     scale = SearchScale(x, padded, tries, -most, most);
@@ -148,7 +151,7 @@ float Int4Scale(const float* x, Search search) {
     if (std::fabs(x[j]) > std::fabs(most)) most = x[j];
   }
   if (std::fabs(most) < 8 * kTiny) return 0;
-  if (search == Search::kNearest) return std::fabs(most) / 7.0f;
+  if (search == Search::kNearest || std::fabs(most) >= kHuge) return std::fabs(most) / 7.0f;
   // The largest weight at -8.6 (clipped) to -5.6, and at +7.4 to +5.5.
   const std::array<float, 11> tries = {most / -8.0f, most / -8.6f, most / -7.4f, most / -6.8f,
                                        most / -6.2f, most / -5.6f, most / 7.0f,  most / 7.4f,
@@ -198,13 +201,7 @@ Status EncodePanel(DType dtype, const float* w, int64_t w_stride, int64_t rows, 
   for (int row = 0; row < kPanelRows; ++row) {
     if (row < rows) {
       const float* const from = w + row * w_stride;
-      for (int64_t i = 0; i < k; ++i) {
-        if (!std::isfinite(from[i])) {
-          return Fail(ErrorCode::kCorrupt, "row " + std::to_string(row) + ", column " + std::to_string(i) +
-                                               ": expected a finite number, found " +
-                                               (std::isnan(from[i]) ? "NaN" : "infinity"));
-        }
-      }
+      MINICPM_TRY(CheckFinite(from, k, row));
       std::copy(from, from + k, x.begin());
     } else {
       std::fill(x.begin(), x.end(), 0.0f);

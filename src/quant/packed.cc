@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "quant/check_finite.h"
 
 namespace minicpm::quant {
 namespace {
@@ -67,6 +68,16 @@ Status CheckInt8Row(const int32_t* q, int64_t padded, int64_t row) {
 }
 
 }  // namespace
+
+Status CheckFinite(const float* w, int64_t n, int64_t row) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (std::isfinite(w[i])) continue;
+    return Fail(ErrorCode::kCorrupt, "row " + std::to_string(row) + ", column " + std::to_string(i) +
+                                         ": expected a finite number, found " +
+                                         (std::isnan(w[i]) ? "NaN" : "infinity"));
+  }
+  return {};
+}
 
 int64_t PaddedColumns(DType dtype, int64_t k) {
   MINICPM_CHECK(IsPacked(dtype));
