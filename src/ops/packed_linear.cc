@@ -1,5 +1,5 @@
-// Implementation of packed_linear.h. Few rows: runs of panels are streamed from memory once. Many rows: one panel at a
-// time meets all rows. Both give the same bits (kernels/qmatmul/qmatmul.h).
+// Implementation of packed_linear.h. Few rows: runs of panels are streamed from memory once. Many rows: a few panels at a
+// time meet all rows. Both give the same bits (kernels/qmatmul/qmatmul.h).
 #include "ops/packed_linear.h"
 
 #include <algorithm>
@@ -25,6 +25,7 @@ constexpr int64_t kRowGapBytes = 64;
 // Tasks per thread of a product with few rows: enough that nobody waits long for the last one.
 constexpr int64_t kTasksPerThread = 8;
 constexpr int64_t kMostRunPanels = 32;
+constexpr int64_t kMostManyPanels = 8;  // more would need larger sums than the second-level cache likes
 
 struct Input {
   const PackedMatmulKernels* kernel;
@@ -96,7 +97,8 @@ int64_t PanelCount(const TensorView& w) { return (w.shape[0] + kPanelRows - 1) /
 class Tasks {
  public:
   Tasks(int64_t n_panels, int threads, bool few)
-      : run_(few ? std::clamp<int64_t>(n_panels / (kTasksPerThread * threads) / 2 * 2, 2, kMostRunPanels) : 1) {}
+      : run_(few ? std::clamp<int64_t>(n_panels / (kTasksPerThread * threads) / 2 * 2, 2, kMostRunPanels)
+                 : std::clamp<int64_t>(n_panels / (kTasksPerThread * threads), 1, kMostManyPanels)) {}
   int64_t run() const { return run_; }
   int64_t CountOf(const TensorView& w) const { return (PanelCount(w) + run_ - 1) / run_; }
 
@@ -109,7 +111,8 @@ void Multiply(const Input& in, const Panels& panels, bool few, float* c, std::by
   if (few) {
     in.kernel->few(in.rows, in.m, panels.data, panels.panel_bytes, panels.n, in.padded_k, c, panels.n * kPanelRows);
   } else {
-    in.kernel->many(in.rows, in.m, panels.data, in.padded_k, c, scratch);
+    in.kernel->many(in.rows, in.m, panels.data, panels.panel_bytes, panels.n, in.padded_k, c, panels.n * kPanelRows,
+                    scratch);
   }
 }
 

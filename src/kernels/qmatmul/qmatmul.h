@@ -46,13 +46,14 @@ struct PackedMatmulKernels {
   // largest), to nearest even; all zero when the largest is 0 (or so small that 127 / largest is infinite). When a
   // value is not finite, scale is NaN and q is 0: the outputs become NaN instead of plausible.
   void (*quantize)(const float* x, int64_t k, int64_t padded_k, int8_t* q, int16_t* start, float* scale);
-  // Few rows: c[m * c_stride + 16 p + r] for panels p < n_panels, m < m_rows (any number; meant for up to
-  // most_few_rows). Streams the panels once from memory.
+  // c[m * c_stride + 16 p + r] for panels p < n_panels, m < m_rows. Few rows (any number; meant for up to
+  // most_few_rows): streams the panels once from memory.
   void (*few)(const QuantizedRows& x, int64_t m_rows, const std::byte* panels, int64_t panel_bytes, int64_t n_panels,
               int64_t padded_k, float* c, int64_t c_stride);
-  // Many rows against one panel: c[m * 16 + r], 64-byte aligned. scratch: scratch_bytes, 64-byte aligned.
-  void (*many)(const QuantizedRows& x, int64_t m_rows, const std::byte* panel, int64_t padded_k, float* c,
-               std::byte* scratch);
+  // The same for many rows. c: 64-byte aligned rows; scratch: scratch_bytes, 64-byte aligned. Some 8 panels at once are
+  // better than one: they share the rows of x in the second-level cache.
+  void (*many)(const QuantizedRows& x, int64_t m_rows, const std::byte* panels, int64_t panel_bytes, int64_t n_panels,
+               int64_t padded_k, float* c, int64_t c_stride, std::byte* scratch);
 };
 
 struct QMatmulKernels {

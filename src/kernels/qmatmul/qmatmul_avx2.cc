@@ -235,7 +235,7 @@ void Few(const QuantizedRows& x, int64_t m_rows, const std::byte* panels, int64_
   }
 }
 
-// ---- many rows: one panel, 1024 columns of it as bytes in the first-level cache
+// ---- many rows: 1024 columns of a panel at a time, as bytes in the first-level cache
 
 constexpr int kTileRows = 6;
 constexpr int64_t kChunkRuns4 = kUnpackColumns / Int4::kRun;
@@ -267,7 +267,7 @@ void Unpack(const std::byte* panel, int64_t first, int64_t runs, std::byte* scra
   }
 }
 
-// What a tile reads and writes: T rows of x from their column `first` on, and 16 floats each of c.
+// What a tile reads and writes: T rows of x from some column on, and 16 floats each of c.
 struct Tile {
   const int8_t* q;
   int64_t q_stride;
@@ -276,6 +276,7 @@ struct Tile {
   const float* scale;
   int64_t scale_stride;
   float* c;
+  int64_t c_stride;
 };
 
 // Rows 0, 1, 2 and 3, 4, 5 from two bases, as far apart as the processor's addressing reaches: one base for each row
@@ -346,7 +347,7 @@ void TileChunk(const Tile& x, int64_t runs, const std::byte* w, const std::byte*
 #pragma GCC unroll 6
     for (int t = 0; t < T; ++t) {
       const __m256 s = _mm256_broadcast_ss(scale + t * x.scale_stride);
-      float* const c = x.c + t * kPanelRows;
+      float* const c = x.c + t * x.c_stride;
       _mm256_store_ps(c, _mm256_fmadd_ps(_mm256_cvtepi32_ps(LoadInts(sum + 2 * t)), s, _mm256_load_ps(c)));
       _mm256_store_ps(c + 8, _mm256_fmadd_ps(_mm256_cvtepi32_ps(LoadInts(sum + 2 * t + 1)), s, _mm256_load_ps(c + 8)));
     }
@@ -373,41 +374,63 @@ inline void TileRows(int64_t rows, const Tile& x, int64_t runs, const std::byte*
   }
 }
 
+// c += one chunk of columns of one panel, from run `first` on.
 template <class W>
-void Many(const QuantizedRows& x, int64_t m_rows, const std::byte* panel, int64_t padded_k, float* c,
-          std::byte* scratch) {
-  constexpr int64_t kChunkRuns = kUnpackColumns / W::kRun;
-  constexpr bool kUnpack = W::kRun == Int4::kRun;
-  std::memset(c, 0, static_cast<size_t>(m_rows * kPanelRows) * sizeof(float));
-  const int64_t all_runs = padded_k / W::kRun;
-  for (int64_t first = 0; first < all_runs; first += kChunkRuns) {
-    const int64_t runs = all_runs - first < kChunkRuns ? all_runs - first : kChunkRuns;
-    const std::byte* w = W::Run(panel, first);
-    if constexpr (kUnpack) {
-      Unpack(panel, first, runs, scratch);
-      w = scratch;
-    } else {
-      auto* const ones = reinterpret_cast<Ints*>(scratch + kFactorsAt);
-      _mm256_store_si256(ones, _mm256_set1_epi16(1));
-      _mm256_store_si256(ones + 1, _mm256_set1_epi16(1));
-    }
-    const int64_t block = first * W::kRun / W::kBlock;
-    for (int64_t m = 0; m < m_rows; m += kTileRows) {
-      const Tile tile = {x.q + m * x.q_stride + first * W::kRun,
-                         x.q_stride,
-                         x.start + m * x.start_stride + 2 * first,
-                         x.start_stride,
-                         x.scale + m * x.scale_stride + block,
-                         x.scale_stride,
-                         c + m * kPanelRows};
-      TileRows<W>(m_rows - m, tile, runs, w, scratch + kFactorsAt, reinterpret_cast<Ints*>(scratch + kSumsAt));
-    }
+void ManyChunk(const QuantizedRows& x, int64_t m_rows, const std::byte* panel, int64_t first, int64_t runs, float* c,
+               int64_t c_stride, std::byte* scratch) {
+  const std::byte* w = W::Run(panel, first);
+  if constexpr (W::kRun == Int4::kRun) {
+    Unpack(panel, first, runs, scratch);
+    w = scratch;
   }
+  const int64_t block = first * W::kRun / W::kBlock;
+  for (int64_t m = 0; m < m_rows; m += kTileRows) {
+    const Tile tile = {x.q + m * x.q_stride + first * W::kRun,
+                       x.q_stride,
+                       x.start + m * x.start_stride + 2 * first,
+                       x.start_stride,
+                       x.scale + m * x.scale_stride + block,
+                       x.scale_stride,
+                       c + m * c_stride,
+                       c_stride};
+    TileRows<W>(m_rows - m, tile, runs, w, scratch + kFactorsAt, reinterpret_cast<Ints*>(scratch + kSumsAt));
+  }
+}
+
+// c times the scales of the rows of w.
+void ScaleRows(const std::byte* panel, int64_t m_rows, float* c, int64_t c_stride) {
   const __m256 low = _mm256_load_ps(reinterpret_cast<const float*>(panel));
   const __m256 high = _mm256_load_ps(reinterpret_cast<const float*>(panel) + 8);
-  for (int64_t m = 0; m < m_rows; ++m, c += kPanelRows) {
+  for (int64_t m = 0; m < m_rows; ++m, c += c_stride) {
     _mm256_store_ps(c, _mm256_mul_ps(_mm256_load_ps(c), low));
     _mm256_store_ps(c + 8, _mm256_mul_ps(_mm256_load_ps(c + 8), high));
+  }
+}
+
+// Some rows at a time: their 1024 columns stay in the second-level cache for all panels.
+constexpr int64_t kCachedRows = 192;
+
+template <class W>
+void Many(const QuantizedRows& x, int64_t m_rows, const std::byte* panels, int64_t panel_bytes, int64_t n_panels,
+          int64_t padded_k, float* c, int64_t c_stride, std::byte* scratch) {
+  constexpr int64_t kChunkRuns = kUnpackColumns / W::kRun;
+  auto* const ones = reinterpret_cast<Ints*>(scratch + kFactorsAt);  // of INT8
+  _mm256_store_si256(ones, _mm256_set1_epi16(1));
+  _mm256_store_si256(ones + 1, _mm256_set1_epi16(1));
+  const int64_t all_runs = padded_k / W::kRun;
+  for (int64_t m = 0; m < m_rows; m += kCachedRows, c += kCachedRows * c_stride) {
+    const int64_t rows = m_rows - m < kCachedRows ? m_rows - m : kCachedRows;
+    for (int64_t i = 0; i < rows; ++i) {
+      std::memset(c + i * c_stride, 0, static_cast<size_t>(n_panels * kPanelRows) * sizeof(float));
+    }
+    const QuantizedRows some = RowsFrom(x, m);
+    for (int64_t first = 0; first < all_runs; first += kChunkRuns) {
+      const int64_t runs = all_runs - first < kChunkRuns ? all_runs - first : kChunkRuns;
+      for (int64_t p = 0; p < n_panels; ++p) {
+        ManyChunk<W>(some, rows, panels + p * panel_bytes, first, runs, c + p * kPanelRows, c_stride, scratch);
+      }
+    }
+    for (int64_t p = 0; p < n_panels; ++p) ScaleRows(panels + p * panel_bytes, rows, c + p * kPanelRows, c_stride);
   }
 }
 

@@ -127,8 +127,9 @@ void Few(const QuantizedRows& x, int64_t m_rows, const std::byte* panels, int64_
 }
 
 template <class Weights>
-void Many(const QuantizedRows& x, int64_t m_rows, const std::byte* panel, int64_t padded_k, float* c, std::byte*) {
-  Panel<Weights>(x, m_rows, panel, padded_k, c, kPanelRows);
+void Many(const QuantizedRows& x, int64_t m_rows, const std::byte* panels, int64_t panel_bytes, int64_t n_panels,
+          int64_t padded_k, float* c, int64_t c_stride, std::byte*) {
+  Few<Weights>(x, m_rows, panels, panel_bytes, n_panels, padded_k, c, c_stride);
 }
 
 template <class Weights>

@@ -104,16 +104,21 @@ std::vector<float> ByFew(const KernelTable& table, const Rows& x, const Panels& 
   return out;
 }
 
-std::vector<float> ByMany(const KernelTable& table, const Rows& x, const Panels& w) {
+// By `many`, `group` panels at a time.
+std::vector<float> ByMany(const KernelTable& table, const Rows& x, const Panels& w, int64_t group = 3) {
   std::vector<float> out(static_cast<size_t>(x.m * w.n * kPanelRows));
-  const AlignedFloats c(x.m * kPanelRows + 16);
+  const int64_t stride = (group + 1) * kPanelRows;
+  const AlignedFloats c(x.m * stride);
   const AlignedBytes scratch = AllocateAligned(static_cast<size_t>(table.qmatmul->scratch_bytes));
-  for (int64_t p = 0; p < w.n; ++p) {
-    Of(table, w.dtype).many(x.view, x.m, w.panel(p), w.padded_k, c.data, scratch.get());
+  for (int64_t p = 0; p < w.n; p += group) {
+    const int64_t panels = std::min(group, w.n - p);
+    std::fill(c.data, c.data + x.m * stride, -77.0f);
+    Of(table, w.dtype).many(x.view, x.m, w.panel(p), w.bytes, panels, w.padded_k, c.data, stride, scratch.get());
     for (int64_t m = 0; m < x.m; ++m) {
-      std::copy_n(c.data + m * kPanelRows, kPanelRows, out.data() + (m * w.n + p) * kPanelRows);
+      const float* const row = c.data + m * stride;
+      std::copy_n(row, panels * kPanelRows, out.data() + (m * w.n + p) * kPanelRows);
+      for (int64_t i = panels * kPanelRows; i < stride; ++i) EXPECT_EQ(row[i], -77.0f) << "written past a row";
     }
-    for (int i = 0; i < 16; ++i) EXPECT_EQ(c.data[x.m * kPanelRows + i], -77.0f) << "written past the last row";
   }
   return out;
 }
@@ -216,6 +221,20 @@ TEST_P(QMatmulKernelTest, AgreesWithScalarBitForBit) {
         if (HasFatalFailure()) return;
       }
     }
+  }
+}
+
+// More rows than a kernel takes at once.
+TEST_P(QMatmulKernelTest, ManyRows) {
+  for (const DType dtype : kFormats) {
+    const int64_t k = 1040;
+    Numbers numbers(19);
+    const Encoded w(dtype, 2, k, numbers);
+    const std::vector<float> x = numbers.Many(401 * k);
+    const Rows rows(table(), dtype, x.data(), 401, k, k);
+    const std::vector<float> few = ByFew(table(), rows, w);
+    ExpectSame(ByMany(table(), rows, w, 1), few, "one by one");
+    ExpectSame(ByMany(table(), rows, w, 2), few, "two by two");
   }
 }
 
