@@ -24,6 +24,7 @@ constexpr Command kCommands[] = {
     {"run", "ask one question, with or without pictures", minicpm::cli::RunCommand},
     {"chat", "talk with the model, turn by turn", minicpm::cli::ChatCommand},
     {"inspect", "what is in a model folder: family, shapes, formats, sizes, licence", minicpm::cli::InspectCommand},
+    {"convert", "make a bundle with smaller weights from an official checkpoint", minicpm::cli::ConvertCommand},
 };
 
 std::string CommandNames() {
