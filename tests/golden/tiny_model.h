@@ -31,13 +31,16 @@ struct TinyOptions {
   std::string isa;
   int64_t context = 2048;
   int64_t prefill_chunk = 256;
+  std::string folder;  // another folder than the committed one, used as it is
 };
 
 class TinyModel {
  public:
   TinyModel(const std::string& family, const TinyOptions& options) {
     std::string folder = TinyFolder(family);
-    if (options.weights != DType::kBF16) {
+    if (!options.folder.empty()) {
+      folder = options.folder;
+    } else if (options.weights != DType::kBF16) {
       const Status expanded = ExpandCheckpoint(folder, temp_.path(), options.weights);
       EXPECT_TRUE(expanded.has_value()) << expanded.error().message;
       folder = temp_.path();
