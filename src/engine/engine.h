@@ -26,7 +26,7 @@ struct BackendOptions {
   int n_threads = 0;  // 0 = all usable cores
   bool pin = false;
   std::string isa;  // "" = best available
-  DType kv_dtype = DType::kF16;
+  DType kv_dtype = DType::kF16;  // kF32 | kF16 | kI8 (one scale per token and head)
   int64_t context = 0;       // positions of all sequences together; 0 = default_context()
   bool check_memory = true;  // refuse when weights + KV + 250 MB exceed the available memory
 };

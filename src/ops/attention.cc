@@ -20,12 +20,18 @@ int64_t ChunkTokens(int64_t tokens, int64_t group, int64_t n_kv_heads, int threa
   return std::min(std::max<int64_t>(1, rows / group), tokens);
 }
 
+kernels::KvFormat FormatOf(DType dtype) {
+  if (dtype == DType::kI8) return kernels::KvFormat::kI8;
+  MINICPM_CHECK(dtype == DType::kF32 || dtype == DType::kF16);
+  return dtype == DType::kF16 ? kernels::KvFormat::kF16 : kernels::KvFormat::kF32;
+}
+
 void Attend(Compute& compute, const AttentionArgs& args) {
   const int64_t tokens = args.q.rows;
   if (tokens == 0) return;
   MINICPM_CHECK(args.n_kv_heads > 0 && args.head_dim > 0 && args.n_heads % args.n_kv_heads == 0);
   MINICPM_CHECK(args.q.cols == args.n_heads * args.head_dim && args.out.cols == args.q.cols && args.out.rows == tokens);
-  MINICPM_CHECK(args.kv_dtype == DType::kF32 || args.kv_dtype == DType::kF16);
+  const kernels::KvFormat format = FormatOf(args.kv_dtype);
   const int64_t first_visible = args.causal ? args.first_position + 1 : args.n_keys;
   const int64_t last_visible = args.causal ? args.first_position + tokens : args.n_keys;
   MINICPM_CHECK(first_visible >= 1 && last_visible <= args.n_keys);
@@ -51,9 +57,10 @@ void Attend(Compute& compute, const AttentionArgs& args) {
     c.group = group;
     c.head_dim = args.head_dim;
     c.scale = args.scale;
-    c.half = args.kv_dtype == DType::kF16;
+    c.format = format;
     c.blocks = args.blocks.data();
     c.head_offset = head * args.head_stride;
+    c.scale_offset = head * kKvBlockTokens;
     c.token_stride = args.token_stride;
     c.visible = args.causal ? first_visible + token : args.n_keys;
     c.visible_step = args.causal ? 1 : 0;

@@ -23,7 +23,7 @@ struct AttentionArgs {
   int64_t n_kv_heads = 0;  // divides n_heads; query head h reads KV head h / (n_heads / n_kv_heads)
   int64_t head_dim = 0;
   float scale = 1.0f;               // multiplies q.k
-  DType kv_dtype = DType::kF32;     // kF32 | kF16
+  DType kv_dtype = DType::kF32;     // kF32 | kF16 | kI8 (blocks with scales)
   int64_t token_stride = 0;         // elements between tokens inside a block
   int64_t head_stride = 0;          // elements between KV heads inside a block
   std::span<const KvBlock> blocks;  // block b holds keys [64 b, 64 b + 64)

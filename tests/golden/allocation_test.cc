@@ -64,7 +64,7 @@ TEST(Allocation, TheCounterCounts) {
 
 TEST(Allocation, NonePerDecodedToken) {
   for (const std::string& family : TinyFamilies()) {
-    for (const DType kv : {DType::kF32, DType::kF16}) {
+    for (const DType kv : {DType::kF32, DType::kF16, DType::kI8}) {
       TinyModel m(family, {.weights = DType::kBF16, .kv = kv});
       ASSERT_TRUE(m.ok());
       const Prompt prompt = m.MakePrompt("Hello", {});

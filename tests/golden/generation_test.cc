@@ -1,6 +1,8 @@
 // Tests of generation on the tiny models: the answer does not depend on threads, chunking, rewinding or caching; stops,
 // limits and cancelling do what they say.
 #include <atomic>
+#include <cmath>
+#include <cstdio>
 
 #include "gtest/gtest.h"
 #include "tests/golden/tiny_model.h"
@@ -64,6 +66,113 @@ TEST_P(Generation, SameTokensAfterRewindAndFeedingAgain) {
     EXPECT_EQ(m.session->length(), to);
     EXPECT_EQ(Greedy(m, *m.session, prompt), expected) << "rewound to " << to;
   }
+}
+
+// 8-bit keys and values: whatever is read is what was stored, also within a chunk, so feeding whole, in pieces, on any
+// number of threads or after going back gives the same bits.
+TEST_P(Generation, EightBitCacheDependsOnNothingElse) {
+  std::vector<int32_t> expected;
+  std::vector<float> expected_logits;
+  for (const int n_threads : {1, 3}) {
+    TinyModel m(GetParam(), {.weights = DType::kBF16, .kv = DType::kI8, .n_threads = n_threads});
+    ASSERT_TRUE(m.ok());
+    const Prompt prompt = m.MakePrompt("What is in the image?", {Photo()});
+    const auto n = static_cast<int64_t>(prompt.ids.size());
+    for (const int64_t chunk : {int64_t{0}, int64_t{7}}) {
+      m.session.reset();
+      m.session = m.NewSession(2048, chunk);
+      const std::vector<int32_t> ids = Greedy(m, *m.session, prompt);
+      ASSERT_TRUE(m.session->Feed(prompt, nullptr, nullptr).value());
+      const auto logits = m.session->last_logits();
+      if (expected.empty()) {
+        expected = ids;
+        expected_logits.assign(logits.begin(), logits.end());
+      }
+      EXPECT_EQ(ids, expected) << n_threads << " threads, chunks of " << chunk;
+      EXPECT_TRUE(std::equal(logits.begin(), logits.end(), expected_logits.begin()))
+          << n_threads << " threads, chunks of " << chunk;
+      ASSERT_TRUE(m.session->Rewind(n / 2).has_value());
+      EXPECT_EQ(Greedy(m, *m.session, prompt), expected) << "after going back";
+    }
+  }
+}
+
+// Feeds `ids` to a fresh sequence of a backend and returns the logits of all rows.
+std::vector<float> AllLogits(Backend& backend, const std::vector<int32_t>& ids) {
+  const auto seq = backend.NewSeq(static_cast<int64_t>(ids.size()));
+  EXPECT_TRUE(seq.has_value());
+  std::vector<float> logits(ids.size() * static_cast<size_t>(backend.shape().n_vocab));
+  StepItem item;
+  item.seq = *seq;
+  item.token_ids = ids;
+  item.want_logits = WantRows::kAll;
+  item.logits = Matrix(logits.data(), static_cast<int64_t>(ids.size()), backend.shape().n_vocab);
+  EXPECT_TRUE(backend.Step({&item, 1}).has_value());
+  backend.Drop(*seq);
+  return logits;
+}
+
+TEST_P(Generation, EightBitCacheStaysClose) {
+  std::vector<float> rows[3];
+  size_t width = 0;
+  uint64_t bytes[3] = {};
+  const DType formats[] = {DType::kF32, DType::kF16, DType::kI8};
+  for (int i = 0; i < 3; ++i) {
+    TinyModel m(GetParam(), {.weights = DType::kBF16, .kv = formats[i]});
+    ASSERT_TRUE(m.ok());
+    width = static_cast<size_t>(m.backend->shape().n_vocab);
+    std::vector<int32_t> ids = m.MakePrompt("What is in the image?", {}).ids;
+    for (int32_t id = 300; ids.size() < 300; id += 7) ids.push_back(id % 500);
+    rows[i] = AllLogits(*m.backend, ids);
+    bytes[i] = m.backend->BytesFor(1000);
+  }
+  for (int i = 1; i < 3; ++i) {
+    double worst = 1;
+    for (size_t at = 0; at < rows[0].size(); at += width) {
+      double aa = 0, bb = 0, ab = 0;
+      for (size_t j = at; j < at + width; ++j) {
+        aa += static_cast<double>(rows[0][j]) * rows[0][j];
+        bb += static_cast<double>(rows[i][j]) * rows[i][j];
+        ab += static_cast<double>(rows[0][j]) * rows[i][j];
+      }
+      worst = std::min(worst, ab / std::sqrt(aa * bb));
+    }
+    std::printf("%s keys and values against f32: lowest cosine of 300 rows of logits %.7f\n", NameOf(formats[i]),
+                worst);
+    RecordProperty(std::string("cosine_") + NameOf(formats[i]), std::to_string(worst));
+    EXPECT_GT(worst, formats[i] == DType::kF16 ? 0.99999 : 0.998);
+    EXPECT_LT(worst, 1.0);  // otherwise the format was not used
+  }
+  EXPECT_LT(static_cast<double>(bytes[2]), 0.6 * static_cast<double>(bytes[1]));  // heads of the tiny models are small
+  EXPECT_EQ(bytes[1] * 2, bytes[0]);
+}
+
+// A fork continues bit for bit like its original, and neither disturbs the other.
+TEST_P(Generation, ForksOfAnEightBitCacheAgree) {
+  TinyModel m(GetParam(), {.weights = DType::kBF16, .kv = DType::kI8});
+  ASSERT_TRUE(m.ok());
+  const std::vector<int32_t> ids = m.MakePrompt("What is in the image?", {}).ids;
+  const auto n_vocab = m.backend->shape().n_vocab;
+  const SeqId a = m.backend->NewSeq(512).value();
+  const auto feed = [&](SeqId seq, std::span<const int32_t> tokens) {
+    std::vector<float> logits(static_cast<size_t>(n_vocab));
+    StepItem item;
+    item.seq = seq;
+    item.token_ids = tokens;
+    item.want_logits = WantRows::kLast;
+    item.logits = Matrix(logits.data(), 1, n_vocab);
+    EXPECT_TRUE(m.backend->Step({&item, 1}).has_value());
+    return logits;
+  };
+  for (int i = 0; i < 6; ++i) feed(a, ids);  // beyond one block
+  const SeqId b = m.backend->Fork(a).value();
+  const std::vector<int32_t> other(ids.rbegin(), ids.rend());
+  const auto first = feed(a, ids);
+  feed(b, other);
+  ASSERT_TRUE(m.backend->Rewind(b, 6 * static_cast<int64_t>(ids.size())).has_value());
+  EXPECT_EQ(feed(b, ids), first);
+  const int32_t next[] = {ids[0]};
+  EXPECT_EQ(feed(a, next), feed(b, next));
 }
 
 TEST_P(Generation, ReusesThePrefixAndOnlyThePrefix) {

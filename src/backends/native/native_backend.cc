@@ -149,8 +149,8 @@ Status NativeBackend::Step(std::span<StepItem> items) {
 
 Result<std::unique_ptr<Backend>> NewNativeBackend(std::shared_ptr<const NativeModel> model,
                                                   const NativeBackendOptions& options) {
-  if (options.kv_dtype != DType::kF16 && options.kv_dtype != DType::kF32) {
-    return Fail(ErrorCode::kInvalidArgument, "the native engine keeps keys and values as f16 or f32");
+  if (options.kv_dtype != DType::kF16 && options.kv_dtype != DType::kF32 && options.kv_dtype != DType::kI8) {
+    return Fail(ErrorCode::kInvalidArgument, "the native engine keeps keys and values as f32, f16 or int8");
   }
   const SequenceLayout layout = DecoderSequenceLayout(model->config().decoder, options.kv_dtype);
   const int64_t tokens = std::max<int64_t>(options.kv_tokens, 1);

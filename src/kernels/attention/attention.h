@@ -15,7 +15,14 @@ inline constexpr int64_t kKvBlockTokens = 64;
 struct KvBlock {
   const void* keys;
   const void* values;
+  // Of 8-bit keys and values: one scale per token and head, [KV heads][kKvBlockTokens], all of it readable.
+  const float* key_scales = nullptr;
+  const float* value_scales = nullptr;
 };
+
+// How keys and values are stored. 8-bit ones stand for themselves times their scale; a score is the sum over the
+// integers, then times the scale, and a value's scale multiplies its exponential.
+enum class KvFormat : uint8_t { kF32, kF16, kI8 };
 
 // Row r of the call is token r / group, query head r % group of one KV head.
 struct AttentionChunk {
@@ -27,9 +34,10 @@ struct AttentionChunk {
   int64_t group;
   int64_t head_dim;
   float scale;
-  bool half;  // keys and values are float16, otherwise float32
+  KvFormat format;
   const KvBlock* blocks;
   int64_t head_offset;   // elements from a block's start to this KV head
+  int64_t scale_offset;  // the same for scales: head * kKvBlockTokens
   int64_t token_stride;  // elements between tokens inside a block
   int64_t visible;       // keys that token 0 sees, >= 1
   int64_t visible_step;  // 0, or 1 when every further token sees one key more

@@ -16,6 +16,23 @@ constexpr int kPanel = 16;
 constexpr int kBlock = static_cast<int>(kKvBlockTokens);
 constexpr float kLog2E = 1.44269504f;
 
+// 8-bit keys and values as floats, without their scales.
+struct LoadI8 {
+  using Type = int8_t;
+  static Vec Get(const int8_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  static Vec GetFirst(const int8_t* p, int64_t n) {
+    alignas(8) int8_t lanes[8] = {};
+    for (int64_t i = 0; i < n; ++i) lanes[i] = p[i];
+    return Get(lanes);
+  }
+};
+template <class Kv>
+constexpr bool kScaled = false;
+template <>
+constexpr bool kScaled<LoadI8> = true;
+
 inline int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 inline int64_t Min(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -280,6 +297,14 @@ void ValueTile(const float* p, int64_t n, const typename V::Type* v, int64_t str
   }
 }
 
+// scores[r][j] *= scales[j], for the first n columns rounded up to whole vectors.
+void ScaleColumns(float* scores, int64_t rows, int64_t n, const float* scales) {
+  for (int64_t j = 0; j < n; j += kVec) {
+    const Vec s = Load(scales + j);
+    for (int64_t r = 0; r < rows; ++r) Store(scores + r * kBlock + j, Mul(Load(scores + r * kBlock + j), s));
+  }
+}
+
 // Values in panels as PackValues leaves them.
 template <int R>
 void ValuePanels(const float* p, int64_t n, const float* values, const float* keep, float* out, int64_t width) {
@@ -367,7 +392,9 @@ inline int64_t Alike(const int64_t* seen, int64_t r, int64_t end, int64_t most) 
 }
 
 // Rows [begin, end) of the chunk, at most a group, meet a block of n keys that lies packed in `w`.
-void AttendGroup(const AttentionChunk& a, const Work& w, int64_t begin, int64_t end, int64_t first, int64_t n) {
+template <class Kv>
+void AttendGroup(const AttentionChunk& a, const Work& w, int64_t begin, int64_t end, int64_t first, int64_t n,
+                 const KvBlock& block) {
   int64_t seen[kGroupRows];
   FillSeen(a, begin, end, first, seen);
   const int64_t count = end - begin;
@@ -376,10 +403,12 @@ void AttendGroup(const AttentionChunk& a, const Work& w, int64_t begin, int64_t 
       ScorePanels<R>(w.q + (begin + r) * a.head_dim, a.head_dim, w.keys, n, w.scores + r * kBlock);
     });
   }
+  if constexpr (kScaled<Kv>) ScaleColumns(w.scores, count, n, block.key_scales + a.scale_offset);
   for (int64_t r = 0; r < count; r += 8) {
     const int rows = static_cast<int>(Min(count - r, 8));
     Softmax(w.scores + r * kBlock, rows, seen + r, w.maximum + begin + r, w.sum + begin + r, w.keep + begin + r);
   }
+  if constexpr (kScaled<Kv>) ScaleColumns(w.scores, count, n, block.value_scales + a.scale_offset);
   for (int64_t r = 0; r < count;) {
     const int64_t rows = Alike(seen, r, count, kTileRows);
     ForRowCount(rows, [&]<int R>() {
@@ -408,7 +437,9 @@ void AttendDirect(const AttentionChunk& a, const Work& w, int64_t begin, int64_t
                          w.scores + j);
     });
   }
+  if constexpr (kScaled<Kv>) ScaleColumns(w.scores, count, n, block.key_scales + a.scale_offset);
   Softmax(w.scores, static_cast<int>(count), seen, w.maximum + begin, w.sum + begin, w.keep + begin);
+  if constexpr (kScaled<Kv>) ScaleColumns(w.scores, count, n, block.value_scales + a.scale_offset);
   for (int64_t r = 0; r < count;) {
     const int64_t rows = Alike(seen, r, count, kMostDirectRows);
     ForRowCount(rows, [&]<int R>() {
@@ -444,7 +475,7 @@ void AttendBlocks(const AttentionChunk& a, const Work& w) {
     for (int64_t r = r0; r < w.rows; r += kGroupRows) {
       keys_ahead.Next();
       values_ahead.Next();
-      AttendGroup(a, w, r, Min(w.rows, r + kGroupRows), first, n);
+      AttendGroup<Kv>(a, w, r, Min(w.rows, r + kGroupRows), first, n, block);
     }
   }
 }
@@ -452,10 +483,15 @@ void AttendBlocks(const AttentionChunk& a, const Work& w) {
 void Attend(const AttentionChunk& a) {
   const Work w = Divide(a);
   Begin(a, w);
-  if (a.half) {
-    AttendBlocks<LoadF16>(a, w);
-  } else {
-    AttendBlocks<LoadF32>(a, w);
+  switch (a.format) {
+    case KvFormat::kF16:
+      AttendBlocks<LoadF16>(a, w);
+      break;
+    case KvFormat::kI8:
+      AttendBlocks<LoadI8>(a, w);
+      break;
+    default:
+      AttendBlocks<LoadF32>(a, w);
   }
   const float* from = w.out;
   const float* sum = w.sum;

@@ -8,7 +8,18 @@ namespace minicpm::kernels {
 namespace {
 
 float Load(const AttentionChunk& a, const void* data, int64_t index) {
-  return a.half ? F16ToF32(static_cast<const uint16_t*>(data)[index]) : static_cast<const float*>(data)[index];
+  switch (a.format) {
+    case KvFormat::kF16:
+      return F16ToF32(static_cast<const uint16_t*>(data)[index]);
+    case KvFormat::kI8:
+      return static_cast<const int8_t*>(data)[index];
+    default:
+      return static_cast<const float*>(data)[index];
+  }
+}
+
+float Scale(const AttentionChunk& a, const float* scales, int64_t token) {
+  return a.format == KvFormat::kI8 ? scales[a.scale_offset + token] : 1.0f;
 }
 
 // Scores of one row against `n` keys of a block; returns their maximum.
@@ -19,7 +30,7 @@ float Scores(const AttentionChunk& a, const float* q, const KvBlock& block, int6
     for (int64_t d = 0; d < a.head_dim; ++d) {
       sum += q[d] * Load(a, block.keys, a.head_offset + j * a.token_stride + d);
     }
-    scores[j] = sum * a.scale;
+    scores[j] = sum * a.scale * Scale(a, block.key_scales, j);
     maximum = std::fmax(maximum, scores[j]);
   }
   return maximum;
@@ -40,6 +51,7 @@ void AttendRow(const AttentionChunk& a, const float* q, int64_t visible, float* 
     for (int64_t j = 0; j < n; ++j) {
       scores[j] = std::exp(scores[j] - maximum);
       part += scores[j];
+      scores[j] *= Scale(a, block.value_scales, j);
     }
     sum = sum * keep + part;
     for (int64_t d = 0; d < a.head_dim; ++d) {

@@ -17,7 +17,8 @@ class AttentionKernelTest : public testing_util::EveryTable {};
 
 struct Problem {
   int64_t tokens, group, dim, keys;
-  bool half, causal;
+  KvFormat format;
+  bool causal;
 };
 
 // One KV head; a block's keys lie `dim + 3` apart and end at a guard.
@@ -28,17 +29,39 @@ class Cache {
       const int64_t n = std::min(kKvBlockTokens, p.keys - first);
       const int64_t elements = (n - 1) * stride + p.dim;
       for (int side = 0; side < 2; ++side) {
-        parts_.push_back(
-            std::make_unique<Stored>(numbers.Many(elements), p.half ? DType::kF16 : DType::kF32, Shape{elements}));
+        if (p.format == KvFormat::kI8) {
+          AddBytes(elements, numbers);
+        } else {
+          const DType dtype = p.format == KvFormat::kF16 ? DType::kF16 : DType::kF32;
+          parts_.push_back(std::make_unique<Stored>(numbers.Many(elements), dtype, Shape{elements}));
+        }
       }
-      blocks.push_back({parts_[parts_.size() - 2]->view.data, parts_.back()->view.data});
+      if (p.format == KvFormat::kI8) {
+        const size_t at = bytes_.size() - 2;
+        blocks.push_back({bytes_[at]->data(), bytes_[at + 1]->data(), scales_[at]->data(), scales_[at + 1]->data()});
+      } else {
+        blocks.push_back({parts_[parts_.size() - 2]->view.data, parts_.back()->view.data});
+      }
     }
   }
   int64_t stride;
   std::vector<KvBlock> blocks;
 
  private:
+  // Scales of tokens that the block does not hold yet are not numbers: they may be read, but must not count.
+  void AddBytes(int64_t elements, Numbers& numbers) {
+    bytes_.push_back(std::make_unique<testing_util::Guarded>(static_cast<size_t>(elements)));
+    for (int64_t i = 0; i < elements; ++i) {
+      bytes_.back()->data()[i] =
+          static_cast<std::byte>(static_cast<int8_t>(std::clamp(numbers.Next() * 50, -127.f, 127.f)));
+    }
+    std::vector<float> scales(kKvBlockTokens, std::nanf(""));
+    for (int64_t t = 0; t * stride < elements; ++t) scales[static_cast<size_t>(t)] = 0.02f + 0.001f * numbers.Next();
+    scales_.push_back(std::make_unique<testing_util::GuardedFloats>(scales));
+  }
   std::vector<std::unique_ptr<Stored>> parts_;
+  std::vector<std::unique_ptr<testing_util::Guarded>> bytes_;
+  std::vector<std::unique_ptr<testing_util::GuardedFloats>> scales_;
 };
 
 void Attend(const KernelTable& table, const Problem& p, const Cache& cache, const std::vector<float>& q, int64_t token,
@@ -53,7 +76,7 @@ void Attend(const KernelTable& table, const Problem& p, const Cache& cache, cons
   c.group = p.group;
   c.head_dim = p.dim;
   c.scale = 1.0f / std::sqrt(static_cast<float>(p.dim));
-  c.half = p.half;
+  c.format = p.format;
   c.blocks = cache.blocks.data();
   c.token_stride = cache.stride;
   c.visible = p.causal ? p.keys - p.tokens + 1 + token : p.keys;
@@ -77,8 +100,8 @@ std::vector<Problem> Problems() {
                                                  {30, 1, 72, 100},
                                                  {5, 7, 17, 66},
                                                  {13, 2, 40, 13}}) {
-    for (const bool half : {false, true}) {
-      for (const bool causal : {false, true}) problems.push_back({tokens, group, dim, keys, half, causal});
+    for (const KvFormat format : {KvFormat::kF32, KvFormat::kF16, KvFormat::kI8}) {
+      for (const bool causal : {false, true}) problems.push_back({tokens, group, dim, keys, format, causal});
     }
   }
   return problems;
@@ -86,7 +109,11 @@ std::vector<Problem> Problems() {
 
 std::string Describe(const Problem& p) {
   return "tokens " + std::to_string(p.tokens) + " group " + std::to_string(p.group) + " dim " + std::to_string(p.dim) +
-         " keys " + std::to_string(p.keys) + (p.half ? " f16" : " f32") + (p.causal ? " causal" : "");
+         " keys " + std::to_string(p.keys) +
+         (p.format == KvFormat::kF16  ? " f16"
+          : p.format == KvFormat::kI8 ? " int8"
+                                      : " f32") +
+         (p.causal ? " causal" : "");
 }
 
 TEST_P(AttentionKernelTest, AgreesWithScalar) {
@@ -120,7 +147,7 @@ TEST_P(AttentionKernelTest, RowsDoNotDependOnTheirCall) {
 
 // A poisoned value that a row may not see must not reach it, not even as 0 * infinity.
 TEST_P(AttentionKernelTest, UnseenKeysDoNotCount) {
-  const Problem p{12, 1, 24, 20, false, true};
+  const Problem p{12, 1, 24, 20, KvFormat::kF32, true};
   Numbers numbers(3);
   const Cache cache(p, numbers);
   const std::vector<float> q = numbers.Many(p.tokens * p.dim);

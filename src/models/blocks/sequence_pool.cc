@@ -7,15 +7,21 @@
 
 #include "base/check.h"
 #include "base/half.h"
+#include "quant/int8_row.h"
 
 namespace minicpm {
 namespace {
 
 int64_t BlocksFor(int64_t n) { return (n + kKvBlockTokens - 1) / kKvBlockTokens; }
 
-void Store(const float* from, int64_t n, DType dtype, std::byte* to) {
+// scale: where that of an 8-bit row goes.
+void Store(const float* from, int64_t n, DType dtype, std::byte* to, float* scale) {
   if (dtype == DType::kF32) {
     std::memcpy(to, from, static_cast<size_t>(n) * sizeof(float));
+    return;
+  }
+  if (dtype == DType::kI8) {
+    *scale = quant::EncodeInt8Row({from, static_cast<size_t>(n)}, reinterpret_cast<int8_t*>(to));
     return;
   }
   auto* half = reinterpret_cast<uint16_t*>(to);
@@ -24,8 +30,12 @@ void Store(const float* from, int64_t n, DType dtype, std::byte* to) {
 
 }  // namespace
 
-uint64_t SequenceLayout::block_bytes() const {
-  return static_cast<uint64_t>(n_kv_layers * 2 * n_kv_heads * kKvBlockTokens * head_dim) * SizeOf(kv_dtype);
+uint64_t SequenceLayout::block_bytes() const { return static_cast<uint64_t>(n_kv_layers) * layer_bytes(); }
+
+uint64_t SequenceLayout::layer_bytes() const {
+  const uint64_t row =
+      static_cast<uint64_t>(head_dim) * SizeOf(kv_dtype) + (kv_dtype == DType::kI8 ? sizeof(float) : 0);
+  return static_cast<uint64_t>(2 * n_kv_heads * kKvBlockTokens) * row;
 }
 
 int64_t SequenceLayout::total_recurrent_floats() const {
@@ -36,7 +46,7 @@ int64_t SequenceLayout::total_recurrent_floats() const {
 
 SequencePool::SequencePool(const SequenceLayout& layout, int64_t max_tokens)
     : layout_(layout), block_bytes_(layout.block_bytes()), n_blocks_(BlocksFor(max_tokens)) {
-  MINICPM_CHECK(layout.kv_dtype == DType::kF32 || layout.kv_dtype == DType::kF16);
+  MINICPM_CHECK(layout.kv_dtype == DType::kF32 || layout.kv_dtype == DType::kF16 || layout.kv_dtype == DType::kI8);
   memory_ = AllocateAligned(static_cast<size_t>(n_blocks_) * block_bytes_);
   references_.assign(static_cast<size_t>(n_blocks_), 0);
   for (int64_t b = n_blocks_; b-- > 0;) free_.push_back(static_cast<int32_t>(b));
@@ -165,21 +175,32 @@ Status SequencePool::Prepare(Id id, int64_t n_new) {
   return {};
 }
 
+SequencePool::LayerPart SequencePool::Part(int32_t block, int64_t layer) const {
+  const int64_t rows = layout_.n_kv_heads * kKvBlockTokens;
+  const size_t half = static_cast<size_t>(rows * layout_.head_dim) * SizeOf(layout_.kv_dtype);
+  std::byte* const base = BlockData(block) + static_cast<size_t>(layer) * layout_.layer_bytes();
+  LayerPart part{base, base + half, nullptr, nullptr};
+  if (layout_.kv_dtype == DType::kI8) {
+    part.key_scales = reinterpret_cast<float*>(base + 2 * half);  // aligned: half is a multiple of 64
+    part.value_scales = part.key_scales + rows;
+  }
+  return part;
+}
+
 void SequencePool::Write(Id id, int64_t layer, int64_t position, ConstMatrix k, ConstMatrix v) {
   const Sequence& s = Get(id);
   MINICPM_CHECK(position + k.rows <= s.context && k.rows == v.rows);
-  const size_t element = SizeOf(layout_.kv_dtype);
-  const int64_t half_block = layout_.n_kv_heads * kKvBlockTokens * layout_.head_dim;  // keys or values of one layer
+  const int64_t dim = layout_.head_dim;
+  const size_t row_bytes = static_cast<size_t>(dim) * SizeOf(layout_.kv_dtype);
   for (int64_t i = 0; i < k.rows; ++i) {
     const int64_t p = position + i;
-    std::byte* base = BlockData(s.blocks[static_cast<size_t>(p / kKvBlockTokens)]) +
-                      static_cast<size_t>(layer * 2 * half_block) * element;
+    const LayerPart part = Part(s.blocks[static_cast<size_t>(p / kKvBlockTokens)], layer);
     for (int64_t h = 0; h < layout_.n_kv_heads; ++h) {
-      const int64_t at = (h * kKvBlockTokens + p % kKvBlockTokens) * layout_.head_dim;
-      Store(k.row(i) + h * layout_.head_dim, layout_.head_dim, layout_.kv_dtype,
-            base + static_cast<size_t>(at) * element);
-      Store(v.row(i) + h * layout_.head_dim, layout_.head_dim, layout_.kv_dtype,
-            base + static_cast<size_t>(half_block + at) * element);
+      const int64_t row = h * kKvBlockTokens + p % kKvBlockTokens;
+      const size_t at = static_cast<size_t>(row) * row_bytes;
+      const auto scale = [row](float* scales) { return scales != nullptr ? scales + row : nullptr; };
+      Store(k.row(i) + h * dim, dim, layout_.kv_dtype, part.keys + at, scale(part.key_scales));
+      Store(v.row(i) + h * dim, dim, layout_.kv_dtype, part.values + at, scale(part.value_scales));
     }
   }
 }
@@ -187,11 +208,9 @@ void SequencePool::Write(Id id, int64_t layer, int64_t position, ConstMatrix k, 
 void SequencePool::Blocks(Id id, int64_t layer, int64_t n_keys, KvBlock* out) const {
   const Sequence& s = Get(id);
   MINICPM_CHECK(n_keys <= s.context);
-  const size_t half_bytes =
-      static_cast<size_t>(layout_.n_kv_heads * kKvBlockTokens * layout_.head_dim) * SizeOf(layout_.kv_dtype);
   for (int64_t i = 0; i < BlocksFor(n_keys); ++i) {
-    const std::byte* base = BlockData(s.blocks[static_cast<size_t>(i)]) + static_cast<size_t>(layer) * 2 * half_bytes;
-    out[i] = {base, base + half_bytes};
+    const LayerPart part = Part(s.blocks[static_cast<size_t>(i)], layer);
+    out[i] = {part.keys, part.values, part.key_scales, part.value_scales};
   }
 }
 

@@ -18,7 +18,7 @@ struct SequenceLayout {
   int64_t n_kv_layers = 0;
   int64_t n_kv_heads = 0;
   int64_t head_dim = 0;
-  DType kv_dtype = DType::kF32;  // kF32 | kF16
+  DType kv_dtype = DType::kF32;  // kF32 | kF16 | kI8
   // Floats of state of each recurrent layer (none for Qwen2 / Qwen3).
   std::vector<int64_t> recurrent_floats;
   // Restore points are kept at multiples of this many positions while a recurrent layer exists.
@@ -26,10 +26,13 @@ struct SequenceLayout {
 
   // Bytes of one block: keys and values of kKvBlockTokens positions in all layers.
   uint64_t block_bytes() const;
+  // One layer's share of it.
+  uint64_t layer_bytes() const;
   int64_t total_recurrent_floats() const;
 };
 
-// Key/value memory: per block, per layer: keys [Hkv, 64, Hd], then values [Hkv, 64, Hd].
+// Key/value memory: per block, per layer: keys [Hkv, 64, Hd], then values [Hkv, 64, Hd]; 8-bit ones are followed by
+// their scales, f32, of keys [Hkv, 64] and of values [Hkv, 64].
 // Threads: none (owned by one backend). Pages are touched when written first, so an unused context costs address space
 // only.
 class SequencePool {
@@ -87,6 +90,14 @@ class SequencePool {
   std::byte* BlockData(int32_t block) const { return memory_.get() + static_cast<size_t>(block) * block_bytes_; }
   void Release(int32_t block);
   int32_t Take();
+  // Where the parts of one layer's share of a block begin.
+  struct LayerPart {
+    std::byte* keys;
+    std::byte* values;
+    float* key_scales;  // null unless 8-bit
+    float* value_scales;
+  };
+  LayerPart Part(int32_t block, int64_t layer) const;
 
   SequenceLayout layout_;
   uint64_t block_bytes_;

@@ -2,10 +2,12 @@
 // lives only here to prove snapshots.
 #include "models/blocks/sequence_pool.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/half.h"
 #include "gtest/gtest.h"
+#include "quant/int8_row.h"
 
 namespace minicpm {
 namespace {
@@ -42,12 +44,33 @@ void Feed(SequencePool& pool, SequencePool::Id id, int64_t n, int tag) {
   pool.Advance(id, n);
 }
 
+// 8-bit rows: bytes and scale of position p, all heads.
+void ExpectHoldsBytes(const SequencePool& pool, const KvBlock& b, int64_t layer, int64_t p, int tag) {
+  const int64_t hd = pool.layout().head_dim;
+  for (int64_t h = 0; h < pool.layout().n_kv_heads; ++h) {
+    for (const bool value : {false, true}) {
+      std::vector<float> row;
+      for (int64_t d = 0; d < hd; ++d) row.push_back(Mark(tag, layer, p, h * hd + d, value));
+      std::vector<int8_t> expected(row.size());
+      const float scale = quant::EncodeInt8Row(row, expected.data());
+      const auto* const held = static_cast<const int8_t*>(value ? b.values : b.keys) + h * pool.head_stride() +
+                               p % kKvBlockTokens * pool.token_stride();
+      ASSERT_EQ((value ? b.value_scales : b.key_scales)[h * kKvBlockTokens + p % kKvBlockTokens], scale) << p;
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), held)) << p;
+    }
+  }
+}
+
 void ExpectHolds(const SequencePool& pool, SequencePool::Id id, int64_t begin, int64_t end, int tag) {
   const int64_t hd = pool.layout().head_dim;
   std::vector<KvBlock> blocks(static_cast<size_t>((end + 63) / 64));
   for (int64_t layer = 0; layer < pool.layout().n_kv_layers; ++layer) {
     pool.Blocks(id, layer, end, blocks.data());
     for (int64_t p = begin; p < end; ++p) {
+      if (pool.layout().kv_dtype == DType::kI8) {
+        ExpectHoldsBytes(pool, blocks[static_cast<size_t>(p / 64)], layer, p, tag);
+        continue;
+      }
       for (int64_t c = 0; c < pool.layout().n_kv_heads * hd; ++c) {
         const int64_t at = (c / hd) * pool.head_stride() + (p % 64) * pool.token_stride() + c % hd;
         const KvBlock& b = blocks[static_cast<size_t>(p / 64)];
@@ -63,8 +86,8 @@ void ExpectHolds(const SequencePool& pool, SequencePool::Id id, int64_t begin, i
   }
 }
 
-TEST(SequencePool, KeepsWhatIsWrittenInBothFormats) {
-  for (const DType dtype : {DType::kF32, DType::kF16}) {
+TEST(SequencePool, KeepsWhatIsWrittenInEveryFormat) {
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kI8}) {
     SequencePool pool(SmallLayout(dtype), 256);
     const auto a = pool.New(150).value();
     for (int64_t left = 150, n = 1; left > 0; left -= n) {
@@ -88,8 +111,20 @@ TEST(SequencePool, ReservesTheWholeContextAtOnce) {
   EXPECT_TRUE(pool.New(256).has_value());
 }
 
-TEST(SequencePool, ForkSharesFullBlocksAndNeverWritesIntoThem) {
-  SequencePool pool(SmallLayout(), 640);
+TEST(SequencePool, EightBitsTakeHalfOfSixteen) {
+  SequenceLayout layout = SmallLayout(DType::kI8);
+  layout.head_dim = 128;
+  const uint64_t eight = layout.block_bytes();
+  layout.kv_dtype = DType::kF16;
+  EXPECT_LT(static_cast<double>(eight), 0.52 * static_cast<double>(layout.block_bytes()));
+}
+
+class SequencePoolFormats : public testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(All, SequencePoolFormats, testing::Values(DType::kF32, DType::kF16, DType::kI8),
+                         [](const auto& dtype) { return NameOf(dtype.param); });
+
+TEST_P(SequencePoolFormats, ForkSharesFullBlocksAndNeverWritesIntoThem) {
+  SequencePool pool(SmallLayout(GetParam()), 640);
   const auto a = pool.New(200).value();
   Feed(pool, a, 130, 1);
   const int64_t before = pool.free_blocks();
