@@ -21,6 +21,7 @@ int RunCommand(const Arguments& arguments);
 int ChatCommand(const Arguments& arguments);
 int InspectCommand(const Arguments& arguments);
 int ConvertCommand(const Arguments& arguments);
+int VerifyCommand(const Arguments& arguments);
 
 // Name and version of this program, as bundles record it.
 inline constexpr const char* kToolVersion = "minicpm " MINICPM_VERSION;

@@ -1,4 +1,6 @@
 // `minicpm convert`: an official checkpoint, or a shape, becomes a bundle.
+#include "convert/convert.h"
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
@@ -152,20 +154,33 @@ Status CheckFlags(const ConvertFlags& f) {
   return {};
 }
 
-Result<FinishedBundle> Convert(const ConvertFlags& f, ConvertListener& listener) {
-  SyntheticOptions options;
-  options.model = *f.synthetic;
+// What both kinds of conversion are told.
+template <class Options>
+Options Common(const ConvertFlags& f, ConvertListener& listener) {
+  Options options;
   options.folder = f.folders.back();
-  options.seed = static_cast<uint64_t>(f.seed.value_or(1));
   options.recipe = f.recipe;
   options.tool = kToolVersion;
   options.created_utc = f.created.value_or("");
   options.restart = f.restart;
   options.force = f.force;
-  options.selftest = f.selftest;
   options.n_threads = static_cast<int>(f.threads.value_or(0));
   options.cancel = &InterruptFlag();
   options.listener = &listener;
+  return options;
+}
+
+Result<FinishedBundle> Convert(const ConvertFlags& f, ConvertListener& listener) {
+  if (!f.synthetic.has_value()) {
+    auto options = Common<ConvertOptions>(f, listener);
+    options.checkpoint = f.folders.front();
+    options.selftest = !f.no_selftest;
+    return ConvertCheckpoint(options);
+  }
+  auto options = Common<SyntheticOptions>(f, listener);
+  options.model = *f.synthetic;
+  options.seed = static_cast<uint64_t>(f.seed.value_or(1));
+  options.selftest = f.selftest;
   return WriteSyntheticBundle(options);
 }
 

@@ -25,6 +25,7 @@ constexpr Command kCommands[] = {
     {"chat", "talk with the model, turn by turn", minicpm::cli::ChatCommand},
     {"inspect", "what is in a model folder: family, shapes, formats, sizes, licence", minicpm::cli::InspectCommand},
     {"convert", "make a bundle with smaller weights from an official checkpoint", minicpm::cli::ConvertCommand},
+    {"verify", "check every byte of a bundle, and that its model still answers as it did", minicpm::cli::VerifyCommand},
 };
 
 std::string CommandNames() {
