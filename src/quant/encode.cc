@@ -114,6 +114,48 @@ bool LimitHalfLane(int* q, int half) {
   return true;
 }
 
+// 16 columns of a row: rounded, then within the promise. Returns the number of half-lanes that had to give.
+int RoundRun(const float* x, float inverse, int* q) {
+  for (int j = 0; j < kInt8Columns; ++j) {
+    q[j] = static_cast<int>(Clamp(Nearest(x[j] * inverse), -kInt8Most, kInt8Most));
+  }
+  return (LimitHalfLane(q, 0) ? 1 : 0) + (LimitHalfLane(q, 2) ? 1 : 0);
+}
+
+// What a scale costs with the promise kept.
+struct RowCost {
+  double error = 0;
+  int64_t n_limited = 0;
+};
+RowCost CostOfScale(const float* x, int64_t padded, float scale) {
+  RowCost cost;
+  const float inverse = 1.0f / scale;
+  for (int64_t i = 0; i < padded; i += kInt8Columns) {
+    int q[kInt8Columns];
+    cost.n_limited += RoundRun(x + i, inverse, q);
+    for (int j = 0; j < kInt8Columns; ++j) {
+      const double d = static_cast<double>(x[i + j]) - static_cast<double>(scale) * q[j];
+      cost.error += d * d;
+    }
+  }
+  return cost;
+}
+
+// Rows that fill their range evenly would lose much to the promise: a coarser scale may cost less.
+float ScaleWithinPromise(const float* x, int64_t padded, float scale) {
+  RowCost best = CostOfScale(x, padded, scale);
+  float chosen = scale;
+  for (float factor = 1.1f; factor < 2.1f && best.n_limited > 0; factor += 0.1f) {
+    const RowCost cost = CostOfScale(x, padded, scale * factor);
+    if (cost.error < best.error) {
+      best = cost;
+      chosen = scale * factor;
+    }
+    if (cost.n_limited == 0) break;
+  }
+  return chosen;
+}
+
 // x [padded], zero past k.
 void EncodeInt8Row(const float* x, int64_t k, int64_t padded, Search search, int row, uint8_t* panel,
                    EncodeStats& stats) {
@@ -124,7 +166,7 @@ void EncodeInt8Row(const float* x, int64_t k, int64_t padded, Search search, int
   } else if (search == Search::kLeastSquares && largest < kHuge) {
     const auto most = static_cast<float>(kInt8Most);
     const std::array<float, 5> tries = {scale, scale * 0.95f, scale * 0.9f, scale * 0.85f, scale * 0.8f};
-    scale = SearchScale(x, padded, tries, -most, most);
+    scale = ScaleWithinPromise(x, padded, SearchScale(x, padded, tries, -most, most));
   }
   std::memcpy(panel + 4 * row, &scale, sizeof scale);
   const float inverse = scale == 0 ? 0.0f : 1.0f / scale;
@@ -132,10 +174,7 @@ void EncodeInt8Row(const float* x, int64_t k, int64_t padded, Search search, int
   for (int64_t i = 0; i < padded; i += kInt8Columns) {
     int q[kInt8Columns];
     float decoded[kInt8Columns];
-    for (int j = 0; j < kInt8Columns; ++j) {
-      q[j] = static_cast<int>(Clamp(Nearest(x[i + j] * inverse), -kInt8Most, kInt8Most));
-    }
-    stats.n_limited += (LimitHalfLane(q, 0) ? 1 : 0) + (LimitHalfLane(q, 2) ? 1 : 0);
+    stats.n_limited += RoundRun(x + i, inverse, q);
     for (int j = 0; j < kInt8Columns; ++j) {
       out[(i / 4 + j / 4) * 4 * kPanelRows + j % 4] = static_cast<uint8_t>(q[j] + kInt8Zero);
       decoded[j] = scale * static_cast<float>(q[j]);

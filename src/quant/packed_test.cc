@@ -152,6 +152,16 @@ TEST(Packed, Int8ErrorIsSmallAndFewLanesAreTouched) {
   EXPECT_LT(p.stats.n_limited, 64 * 1152 / 8 / 200);
 }
 
+// Evenly spread weights fill every lane: the scale must give way, not the weights.
+TEST(Packed, Int8ErrorOfUniformWeightsStaysSmall) {
+  std::mt19937 bits(9);
+  std::vector<float> w(32 * 1152);
+  for (float& f : w) f = static_cast<float>(bits() / 4294967296.0 - 0.5);
+  const Packed p(DType::kInt8Packed, w, 32, 1152);
+  std::printf("INT8 error of uniform weights %.4f\n", RelativeError(p.stats));
+  EXPECT_LT(RelativeError(p.stats), 0.015);
+}
+
 TEST(Packed, PromisesHoldForHostileWeights) {
   std::vector<float> w(16 * 64, 1.0f);  // every lane wants 8 * 63
   for (size_t i = 0; i < w.size(); i += 3) w[i] = -1.0f;
