@@ -59,7 +59,9 @@ class NativeBackend : public Backend {
  private:
   Status Plan(std::span<const StepItem> items);
   void FillHidden(std::span<const StepItem> items, Matrix hidden);
-  void FillOutputs(const StepItem& item, const DecoderRun& run, ConstMatrix hidden);
+  void FillOutputs(std::span<const StepItem> items, ConstMatrix hidden);
+  void FillLogits(const StepItem& item, const DecoderRun& run, ConstMatrix hidden);
+  void FillSharedLogits(std::span<const StepItem> items, int64_t n_rows, ConstMatrix hidden);
 
   std::shared_ptr<const NativeModel> model_;
   std::unique_ptr<Compute> compute_;
@@ -114,22 +116,74 @@ void NativeBackend::FillHidden(std::span<const StepItem> items, Matrix hidden) {
   Report(*compute_, {"llm.embed", -1, -1}, hidden);
 }
 
-void NativeBackend::FillOutputs(const StepItem& item, const DecoderRun& run, ConstMatrix hidden) {
-  const DecoderConfig& c = model_->config().decoder;
-  const auto wanted = [&run, &hidden](WantRows want) {
-    return want == WantRows::kAll ? hidden.Rows(run.row, run.n) : hidden.Rows(run.row + run.n - 1, 1);
-  };
-  if (item.want_hidden != WantRows::kNone) {
-    FinalNorm(*compute_, c, model_->decoder(), wanted(item.want_hidden), item.hidden);
-  }
-  if (item.want_logits == WantRows::kNone) return;
+namespace {
+
+// Rows of one item whose logits may be computed together with those of others.
+constexpr int64_t kMostSharedRows = 16;
+
+ConstMatrix Wanted(WantRows want, const DecoderRun& run, ConstMatrix hidden) {
+  return want == WantRows::kAll ? hidden.Rows(run.row, run.n) : hidden.Rows(run.row + run.n - 1, 1);
+}
+
+// Rows of logits that an item shares with others: 0 for none, or for many.
+int64_t SharedRows(const StepItem& item) {
+  if (item.want_logits == WantRows::kNone) return 0;
+  const int64_t n = item.want_logits == WantRows::kAll ? item.n() : 1;
+  return n <= kMostSharedRows ? n : 0;
+}
+
+}  // namespace
+
+void NativeBackend::FillLogits(const StepItem& item, const DecoderRun& run, ConstMatrix hidden) {
   ArenaScope scope(compute_->arena());
-  const ConstMatrix rows = wanted(item.want_logits);
+  const ConstMatrix rows = Wanted(item.want_logits, run, hidden);
   Matrix normed = compute_->arena().NewMatrix(rows.rows, rows.cols);
-  FinalNorm(*compute_, c, model_->decoder(), rows, normed);
+  FinalNorm(*compute_, model_->config().decoder, model_->decoder(), rows, normed);
   Report(*compute_, {"llm.norm", -1, -1}, normed);
   Logits(*compute_, model_->decoder(), normed, item.logits);
   Report(*compute_, {"llm.logits", -1, -1}, item.logits);
+}
+
+// The head is read once for all of them: with one row each, that is most of the work.
+void NativeBackend::FillSharedLogits(std::span<const StepItem> items, int64_t n_rows, ConstMatrix hidden) {
+  const DecoderConfig& c = model_->config().decoder;
+  ArenaScope scope(compute_->arena());
+  Matrix normed = compute_->arena().NewMatrix(n_rows, c.n_embed);
+  Matrix logits = compute_->arena().NewMatrix(n_rows, c.n_vocab);
+  int64_t row = 0;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const int64_t n = SharedRows(items[i]);
+    if (n == 0) continue;
+    FinalNorm(*compute_, c, model_->decoder(), Wanted(items[i].want_logits, runs_[i], hidden), normed.Rows(row, n));
+    row += n;
+  }
+  Logits(*compute_, model_->decoder(), normed, logits);
+  row = 0;
+  for (const StepItem& item : items) {
+    const int64_t n = SharedRows(item);
+    for (int64_t r = 0; r < n; ++r, ++row) {
+      std::memcpy(item.logits.row(r), logits.row(row), static_cast<size_t>(c.n_vocab) * sizeof(float));
+    }
+  }
+}
+
+void NativeBackend::FillOutputs(std::span<const StepItem> items, ConstMatrix hidden) {
+  int64_t n_shared = 0;
+  int64_t n_sharing = 0;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].want_hidden != WantRows::kNone) {
+      FinalNorm(*compute_, model_->config().decoder, model_->decoder(), Wanted(items[i].want_hidden, runs_[i], hidden),
+                items[i].hidden);
+    }
+    n_shared += SharedRows(items[i]);
+    n_sharing += SharedRows(items[i]) > 0 ? 1 : 0;
+  }
+  const bool share = n_sharing > 1;
+  if (share) FillSharedLogits(items, n_shared, hidden);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i].want_logits == WantRows::kNone || (share && SharedRows(items[i]) > 0)) continue;
+    FillLogits(items[i], runs_[i], hidden);
+  }
 }
 
 Status NativeBackend::Step(std::span<StepItem> items) {
@@ -140,7 +194,7 @@ Status NativeBackend::Step(std::span<StepItem> items) {
   Matrix hidden = compute_->arena().NewMatrix(n_rows, model_->config().decoder.n_embed);
   FillHidden(items, hidden);
   RunDecoderLayers(*compute_, model_->config().decoder, model_->decoder(), pool_, runs_, hidden);
-  for (size_t i = 0; i < items.size(); ++i) FillOutputs(items[i], runs_[i], hidden);
+  FillOutputs(items, hidden);
   for (const DecoderRun& run : runs_) pool_.Advance(run.seq, run.n);
   return {};
 }
