@@ -60,7 +60,7 @@ struct GenerationResult {
 
 struct SessionOptions {
   int64_t context = 0;          // 0 = the engine's default
-  int64_t prefill_chunk = 256;  // positions fed at once; 0 = all
+  int64_t prefill_chunk = 512;  // positions fed at once; 0 = all
 };
 
 // Threads: one user at a time. Lifetime: keeps engine alive; `backend` outlives it.
