@@ -14,9 +14,10 @@ namespace minicpm::kernels {
 namespace {
 
 constexpr KernelTable kTables[] = {
-#define MINICPM_ISA(name)                                                                      \
-  {#name,           &name##_matmul, &name##_attention, &name##_norm,      &name##_elementwise, \
-   &name##_convert, &name##_limit,  &name##_qmatmul,   &name##_qattention},
+#define MINICPM_ISA_OVER(name, base)                                                           \
+  {#name,           &base##_matmul, &base##_attention, &base##_norm,      &base##_elementwise, \
+   &base##_convert, &name##_limit,  &name##_qmatmul,   &base##_qattention},
+#define MINICPM_ISA(name) MINICPM_ISA_OVER(name, name)
 #include "kernels/isa.inc"
 };
 

@@ -108,7 +108,9 @@ inline std::vector<const kernels::KernelTable*> RunnableTables() {
   std::vector<const kernels::KernelTable*> tables;
   for (const kernels::KernelTable& table : kernels::KernelTables()) {
     const std::string isa = table.isa;
-    if (isa == "scalar" || (isa == "avx2" && features.avx2)) tables.push_back(&table);
+    const bool runs = isa == "scalar" || (isa == "avx2" && features.avx2) || (isa == "avx_vnni" && features.avx_vnni) ||
+                      (isa == "avx512_vnni" && features.avx512_vnni) || (isa == "neon_dotprod" && features.dotprod);
+    if (runs) tables.push_back(&table);
   }
   return tables;
 }

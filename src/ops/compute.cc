@@ -10,7 +10,10 @@ namespace minicpm {
 namespace {
 
 bool Runs(std::string_view isa, const CpuFeatures& features) {
+  if (isa == "avx512_vnni") return features.avx512_vnni;
+  if (isa == "avx_vnni") return features.avx_vnni;
   if (isa == "avx2") return features.avx2;
+  if (isa == "neon_dotprod") return features.dotprod;
   return isa == "scalar";
 }
 

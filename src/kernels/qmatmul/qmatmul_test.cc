@@ -12,6 +12,11 @@
 #include "tensor/arena.h"
 
 namespace minicpm::kernels {
+
+#ifdef MINICPM_KERNELS_AVX2
+extern const QMatmulKernels avx_vnni_emulated_qmatmul;
+#endif
+
 namespace {
 
 using testing_util::Guarded;
@@ -349,8 +354,24 @@ TEST_P(QMatmulKernelTest, StrangeActivations) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Roster, QMatmulKernelTest, testing::ValuesIn(testing_util::RunnableTables()),
-                         testing_util::TableName);
+// The tables that this CPU runs, and one that it runs with an instruction spelled out.
+std::vector<const KernelTable*> Tables() {
+  std::vector<const KernelTable*> tables = testing_util::RunnableTables();
+#ifdef MINICPM_KERNELS_AVX2
+  if (DetectCpuFeatures().avx2) {
+    static const KernelTable emulated = [] {
+      KernelTable table = testing_util::ScalarTable();
+      table.isa = "avx_vnni_emulated";
+      table.qmatmul = &avx_vnni_emulated_qmatmul;
+      return table;
+    }();
+    tables.push_back(&emulated);
+  }
+#endif
+  return tables;
+}
+
+INSTANTIATE_TEST_SUITE_P(Roster, QMatmulKernelTest, testing::ValuesIn(Tables()), testing_util::TableName);
 
 }  // namespace
 }  // namespace minicpm::kernels
