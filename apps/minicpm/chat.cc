@@ -58,7 +58,7 @@ struct ChatFlags {
 };
 
 void AddOptions(CLI::App& app, ChatFlags& f) {
-  AddText(app, "MODEL", f.model, "folder of an official checkpoint", "")->required();
+  AddText(app, "MODEL", f.model, "folder of an official checkpoint, or a bundle", "")->required();
   AddOptionalText(app, "-p,--prompt", f.prompt, "the first message", "TEXT");
   AddTextList(app, "--image", f.images, "a picture for the first message; may be given several times", "FILE");
   AddOptionalText(app, "--messages", f.messages,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arguments.h"
+#include "bundle_view.h"
 #include "command.h"
 #include "console.h"
 #include "model_facts.h"
@@ -24,7 +25,8 @@ refuse is refused here with the same sentence.
 Examples:
   minicpm inspect models/MiniCPM-V-4_5
   minicpm inspect models/MiniCPM-V-4_5 --json
-  minicpm inspect models/MiniCPM-V-4_5 --tensors)";
+  minicpm inspect models/MiniCPM-V-4_5 --tensors
+  minicpm inspect bundles/v45-int4)";
 
 struct InspectFlags {
   std::string model;
@@ -143,6 +145,7 @@ Json FactsJson(const ModelFacts& facts, const InspectFlags& flags, const std::op
   json["licence"] = facts.licence_file.empty() ? Json(nullptr) : Json(facts.licence_file);
   json["licence_title"] = facts.summary.licence.empty() ? Json(nullptr) : Json(facts.summary.licence);
   json["warnings"] = facts.warnings;
+  json["bundle"] = BundleJson(facts);
   if (flags.tensors) {
     json["tensors"] = Json::array();
     for (const ModelFacts::Tensor& t : facts.tensors) {
@@ -248,6 +251,7 @@ std::string FactsTable(const ModelFacts& facts, const InspectFlags& flags, const
     Row(out, i == 0 ? "files" : "", Printable(facts.files[i].first, 200) + "  " + Bytes(facts.files[i].second));
   }
   if (sha256.has_value()) Row(out, "SHA-256", *sha256);
+  for (const NamedRow& row : BundleRows(facts)) Row(out, row.name.c_str(), row.text);
   if (flags.tensors) {
     for (const ModelFacts::Tensor& t : facts.tensors) {
       std::string shape;
@@ -261,7 +265,9 @@ std::string FactsTable(const ModelFacts& facts, const InspectFlags& flags, const
 Result<std::string> Inspect(const InspectFlags& flags, Console& console) {
   MINICPM_ASSIGN(const ModelFacts facts, CollectModelFacts(flags.model));
   std::optional<std::string> sha256;
-  if (flags.hash_weights) {
+  if (facts.bundle.has_value()) {
+    sha256 = facts.bundle->weights.sha256;
+  } else if (flags.hash_weights) {
     console.Transient("hashing the weights ...");
     MINICPM_ASSIGN(sha256, facts.engine->WeightsSha256());
     console.Transient("");
@@ -276,10 +282,11 @@ Result<std::string> Inspect(const InspectFlags& flags, Console& console) {
 int InspectCommand(const Arguments& arguments) {
   CLI::App app("Shows what is in a model folder: family, shapes, formats, sizes, licence.", "minicpm inspect");
   InspectFlags flags;
-  AddText(app, "MODEL", flags.model, "folder of an official checkpoint", "")->required();
+  AddText(app, "MODEL", flags.model, "folder of an official checkpoint, or a bundle", "")->required();
   AddFlag(app, "--json", flags.json, "print one JSON object (docs/json/inspect.schema.json)");
   AddFlag(app, "--tensors", flags.tensors, "list every tensor, too");
-  AddFlag(app, "--hash-weights", flags.hash_weights, "SHA-256 over the weight files in order (reads every byte)");
+  AddFlag(app, "--hash-weights", flags.hash_weights,
+          "SHA-256 over the weight files in order (reads every byte; a bundle says it anyway)");
   app.footer(kFooter);
   if (const auto code = ParseArguments(app, arguments)) return *code;
   Console console(false);

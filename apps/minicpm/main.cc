@@ -38,8 +38,8 @@ void PrintHelp(std::FILE* out) {
   std::fputs(
       "minicpm: MiniCPM-V 2.6, MiniCPM-V 4.5 and MiniCPM-o 4.5 (pictures and text) on a CPU\n\n"
       "Usage: minicpm COMMAND MODEL [options]\n"
-      "MODEL is the folder of an official checkpoint (config.json, tokenizer files, safetensors), used as "
-      "published.\n\n"
+      "MODEL is a bundle that `minicpm convert` made, or the folder of an official checkpoint (config.json, tokenizer "
+      "files,\nsafetensors), used as published.\n\n"
       "Commands:\n",
       out);
   for (const Command& command : kCommands) std::fprintf(out, "  %-10s %s\n", command.name, command.summary);
@@ -49,7 +49,8 @@ void PrintHelp(std::FILE* out) {
       "Examples:\n"
       "  minicpm inspect models/MiniCPM-V-4_5\n"
       "  minicpm run models/MiniCPM-V-4_5 -p \"What is in the image?\" --image photo.jpg\n"
-      "  minicpm chat models/MiniCPM-V-4_5\n",
+      "  minicpm convert models/MiniCPM-V-4_5 bundles/v45-int4\n"
+      "  minicpm chat bundles/v45-int4\n",
       out);
 }
 

@@ -19,6 +19,7 @@ namespace minicpm::cli {
 namespace {
 
 constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
+constexpr size_t kMaxAccuracyBytes = size_t{4} << 20;
 
 class WarningList : public LogSink {
  public:
@@ -129,6 +130,12 @@ TemplateState CollectTemplate(const std::string& folder, Family family) {
 
 Status CollectTensors(const std::string& folder, ModelFacts& facts) {
   MINICPM_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(folder));
+  if (checkpoint.bundle() != nullptr) {
+    facts.bundle = *checkpoint.bundle();
+    facts.has_selftest = Exists(folder + "/" + kSelfTestFileName);
+    auto accuracy = ReadWholeFile(folder + "/" + kAccuracyFileName, kMaxAccuracyBytes);
+    if (accuracy.has_value()) facts.accuracy_json = std::move(*accuracy);
+  }
   for (const SafetensorsFile::Entry* entry : checkpoint.entries()) {
     const std::string dtype = NameOf(entry->view.dtype);
     Amount& amount = facts.dtypes[dtype];

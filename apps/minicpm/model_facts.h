@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "engine/engine.h"
+#include "store/bundle_manifest.h"
 
 namespace minicpm::cli {
 
@@ -47,6 +48,9 @@ struct ModelFacts {
   uint64_t kv_bytes_per_position = 0;  // with an f16 cache
   std::string licence_file;            // "" when there is none
   std::vector<std::string> warnings;
+  std::optional<BundleManifest> bundle;  // when the folder is one
+  bool has_selftest = false;
+  std::string accuracy_json;  // text of accuracy.json; "" = not measured
 };
 
 // Opens the model as `run` would; errors are the same.

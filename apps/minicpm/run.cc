@@ -49,7 +49,7 @@ struct RunFlags {
 };
 
 void AddOptions(CLI::App& app, RunFlags& f) {
-  AddText(app, "MODEL", f.model, "folder of an official checkpoint", "")->required();
+  AddText(app, "MODEL", f.model, "folder of an official checkpoint, or a bundle", "")->required();
   AddOptionalText(app, "-p,--prompt", f.prompt, "the question; - reads it from stdin", "TEXT");
   AddTextList(app, "--image", f.images, "a picture for the question; may be given several times", "FILE");
   AddOptionalText(
@@ -61,7 +61,7 @@ void AddOptions(CLI::App& app, RunFlags& f) {
   AddTextList(app, "--video", f.video, "", "FILE")->group("");
   AddFlag(app, "--json", f.json, "print one JSON object instead of text (docs/json/run.schema.json)");
   AddFlag(app, "--hash-weights", f.hash_weights,
-          "with --json: SHA-256 of the weights also above 1 GiB (it reads every byte; else it is null)");
+          "with --json: SHA-256 of a checkpoint's weights also above 1 GiB (it reads every byte; else it is null)");
   AddGenerationOptions(app, f.generation);
 }
 
@@ -138,7 +138,8 @@ Status PrintJson(const RunFlags& f, const LoadedModel& model, RunReport report, 
   report.family = model.engine->family_name();
   report.isa = model.backend->isa();
   report.n_threads = model.backend->n_threads();
-  const bool hash = f.hash_weights || model.engine->Summary().weight_bytes <= kHashWithoutAsking;
+  const ModelSummary summary = model.engine->Summary();
+  const bool hash = f.hash_weights || !summary.weights_sha256.empty() || summary.weight_bytes <= kHashWithoutAsking;
   if (hash && !Interrupted()) {
     console.Transient("hashing the weights ...");
     MINICPM_ASSIGN(report.weights_sha256, model.engine->WeightsSha256());

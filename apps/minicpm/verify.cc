@@ -19,8 +19,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kFooter =
     R"(Checks the SHA-256 of every tensor and file against bundle.json, the promises that kernels rely on, and, with
-selftest.json, that the model still answers as it did when it was made (a different token counts only where the recorded
-margin was above 0.001). Whatever is wrong is named, one line each.
+selftest.json, that the model still answers as it did when it was made (another token counts only where the recorded
+margin was large enough, docs/bundle.md). Whatever is wrong is named, one line each.
 Exit code: 0 all is well, 1 something is not, or interrupted, 2 wrong usage.
 
 Examples:
@@ -45,6 +45,7 @@ Json SelfTestJson(const VerifyReport& r) {
           {"run", true},
           {"isa", r.selftest->isa},
           {"tokens", r.selftest->n_compared},
+          {"decisive", r.selftest->n_decisive},
           {"within_margin", r.selftest->n_close},
           {"mismatches", r.selftest->mismatches.size()},
           {"ms", r.selftest_ms}};
@@ -75,7 +76,8 @@ std::string SelfTestLine(const VerifyFlags& flags, const VerifyReport& r) {
     const SelfTestResult& s = *r.selftest;
     std::string line =
         "self-test: " + std::to_string(s.n_compared - s.n_close - static_cast<int>(s.mismatches.size())) + " of " +
-        std::to_string(s.n_compared) + " tokens the same on " + s.isa;
+        std::to_string(s.n_compared) + " tokens the same on " + s.isa + " (" + std::to_string(s.n_decisive) +
+        " have a margin that counts)";
     if (s.n_close > 0) line += ", " + std::to_string(s.n_close) + " within the margin";
     return line;
   }

@@ -13,7 +13,12 @@
 namespace minicpm {
 
 inline constexpr int kSelfTestTokens = 16;
-inline constexpr double kSelfTestMargin = 1e-3;  // a mismatch counts only where the margin was larger
+// A mismatch counts only where the recorded margin was larger than this. With packed weights activations are rounded to
+// 8 bits, and the last bit of a float decides which way: then other kernels than the recording ones get as much as
+// kSelfTestPackedMargin standard deviations of the logits. On the bundled tiny models the scalar and the AVX2 kernels
+// differ by up to 0.12 of them.
+inline constexpr double kSelfTestMargin = 1e-3;
+inline constexpr double kSelfTestPackedMargin = 0.25;
 
 // The text of selftest.json, made with the scalar kernels. Nothing when cancelled.
 Result<std::optional<std::string>> MakeSelfTest(const std::string& folder, int n_threads,
@@ -22,6 +27,7 @@ Result<std::optional<std::string>> MakeSelfTest(const std::string& folder, int n
 struct SelfTestResult {
   std::string isa;
   int n_compared = 0;
+  int n_decisive = 0;                   // of these, with a margin that counts
   int n_close = 0;                      // another token, but within the margin
   std::vector<std::string> mismatches;  // one sentence each
   bool cancelled = false;

@@ -65,6 +65,11 @@ Result<std::shared_ptr<const Engine>> Engine::Open(const std::string& folder, co
   auto placeholders = FindPlaceholderTokens(tokenizer);
   if (!placeholders.has_value()) return Annotate(Printable(folder, 400), std::move(placeholders).error());
   MINICPM_ASSIGN(Checkpoint checkpoint, Checkpoint::Open(folder));
+  if (checkpoint.bundle() != nullptr && checkpoint.bundle()->family != FamilyName(config.family)) {
+    return Fail(ErrorCode::kCorrupt, Printable(folder, 400) + ": bundle.json is of family \"" +
+                                         Printable(checkpoint.bundle()->family) + "\", but config.json of \"" +
+                                         FamilyName(config.family) + "\"");
+  }
 
   auto impl = std::make_unique<Impl>(folder, std::move(config), std::move(tokenizer), *placeholders);
   impl->traits = &TraitsOf(impl->config.family);
@@ -103,6 +108,7 @@ ModelSummary Engine::Summary() const {
   ModelSummary summary;
   summary.weight_files = impl_->checkpoint->files();
   summary.weight_bytes = impl_->checkpoint->total_bytes();
+  if (impl_->checkpoint->bundle() != nullptr) summary.weights_sha256 = impl_->checkpoint->bundle()->weights.sha256;
   summary.licence = FirstLine(impl_->folder + "/LICENSE");
   std::set<std::string, std::less<>> known;
   const auto count = [&](ModelSummary::Part& part, const TensorView& view) {
@@ -131,6 +137,7 @@ ModelSummary Engine::Summary() const {
 }
 
 Result<std::string> Engine::WeightsSha256() const {
+  if (impl_->checkpoint->bundle() != nullptr) return impl_->checkpoint->bundle()->weights.sha256;
   Sha256 hash;
   for (const std::string& path : impl_->checkpoint->files()) {
     MINICPM_ASSIGN(const MappedFile file, MappedFile::Open(path));

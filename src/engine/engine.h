@@ -44,6 +44,7 @@ struct ModelSummary {
   std::vector<Part> parts;
   std::vector<std::string> weight_files;
   uint64_t weight_bytes = 0;
+  std::string weights_sha256;  // where it is known without reading the weights: a bundle's manifest says it; else ""
   std::string licence;  // first line of the LICENSE file, "" when there is none
 };
 
@@ -52,7 +53,7 @@ struct ModelConfig;
 // Threads: const methods from any number of threads. Lifetime: sessions and backends keep it alive.
 class Engine {
  public:
-  // `folder`: an official checkpoint. Errors name what is missing or wrong.
+  // `folder`: an official checkpoint or a bundle. Errors name what is missing or wrong.
   static Result<std::shared_ptr<const Engine>> Open(const std::string& folder, const EngineOptions& options);
   ~Engine();
 
@@ -66,7 +67,8 @@ class Engine {
   int64_t default_context() const;
   bool IsStop(int32_t id) const;
   ModelSummary Summary() const;
-  // SHA-256 over the weight files in order, lower-case hex. Reads everything.
+  // SHA-256 over the weight files in order, lower-case hex. Reads everything, except of a bundle: there the manifest says
+  // it, and `minicpm verify` checks that it is true.
   Result<std::string> WeightsSha256() const;
 
   // Errors: kInvalidArgument for messages that cannot be rendered, kResourceExhausted for pictures over a limit.
