@@ -1,5 +1,5 @@
-// Implementation of packed_linear.h. Few rows: runs of panels are streamed from memory once. Many rows: a few panels at a
-// time meet all rows. Both give the same bits (kernels/qmatmul/qmatmul.h).
+// Implementation of packed_linear.h. Few rows: runs of panels are streamed from memory once. Many rows: a few panels at
+// a time meet all rows. Both give the same bits (kernels/qmatmul/qmatmul.h).
 #include "ops/packed_linear.h"
 
 #include <algorithm>
