@@ -38,6 +38,7 @@ struct Format {
 
 struct Int8 : Format<kInt8Activation.run, kInt8Activation.block, 6> {
   static_assert(kInt8Activation.zero_point == 64);
+  static constexpr int64_t kChunkBytes = kUnpackColumns * kPanelRows;
   static const std::byte* Run(const std::byte* panel, int64_t run) { return panel + 64 + run * 256; }
 
   // The factors of the 32-bit sums of rows 0-7 and 8-15.
@@ -47,6 +48,7 @@ struct Int8 : Format<kInt8Activation.run, kInt8Activation.block, 6> {
 struct Int4 : Format<kInt4Activation.run, kInt4Activation.block, 3> {
   static_assert(kInt4Activation.zero_point == 8);
   static constexpr int64_t kBlockBytes = 1088;
+  static constexpr int64_t kChunkBytes = kUnpackColumns / 128 * kBlockBytes;
   static const std::byte* Run(const std::byte* panel, int64_t run) {
     return panel + 128 + run / 4 * kBlockBytes + run % 4 * 256;
   }
@@ -374,17 +376,21 @@ inline void TileRows(int64_t rows, const Tile& x, int64_t runs, const std::byte*
   }
 }
 
-// c += one chunk of columns of one panel, from run `first` on.
+// c += one chunk of columns of one panel, from run `first` on. Meanwhile the weights at `next` come into the
+// second-level cache, some for each tile.
 template <class W>
-void ManyChunk(const QuantizedRows& x, int64_t m_rows, const std::byte* panel, int64_t first, int64_t runs, float* c,
-               int64_t c_stride, std::byte* scratch) {
+void ManyChunk(const QuantizedRows& x, int64_t m_rows, const std::byte* panel, int64_t first, int64_t runs,
+               const std::byte* next, float* c, int64_t c_stride, std::byte* scratch) {
   const std::byte* w = W::Run(panel, first);
   if constexpr (W::kRun == Int4::kRun) {
     Unpack(panel, first, runs, scratch);
     w = scratch;
   }
   const int64_t block = first * W::kRun / W::kBlock;
-  for (int64_t m = 0; m < m_rows; m += kTileRows) {
+  const int64_t tiles = (m_rows + kTileRows - 1) / kTileRows;
+  const int64_t ahead = (W::kChunkBytes / 64 + tiles - 1) / tiles * 64;
+  for (int64_t m = 0; m < m_rows; m += kTileRows, next += ahead) {
+    for (int64_t i = 0; i < ahead; i += 64) _mm_prefetch(reinterpret_cast<const char*>(next + i), _MM_HINT_T1);
     const Tile tile = {x.q + m * x.q_stride + first * W::kRun,
                        x.q_stride,
                        x.start + m * x.start_stride + 2 * first,
@@ -427,7 +433,10 @@ void Many(const QuantizedRows& x, int64_t m_rows, const std::byte* panels, int64
     for (int64_t first = 0; first < all_runs; first += kChunkRuns) {
       const int64_t runs = all_runs - first < kChunkRuns ? all_runs - first : kChunkRuns;
       for (int64_t p = 0; p < n_panels; ++p) {
-        ManyChunk<W>(some, rows, panels + p * panel_bytes, first, runs, c + p * kPanelRows, c_stride, scratch);
+        const std::byte* const panel = panels + p * panel_bytes;
+        const std::byte* const next =
+            p + 1 < n_panels ? W::Run(panel + panel_bytes, first) : W::Run(panels, first + runs);
+        ManyChunk<W>(some, rows, panel, first, runs, next, c + p * kPanelRows, c_stride, scratch);
       }
     }
     for (int64_t p = 0; p < n_panels; ++p) ScaleRows(panels + p * panel_bytes, rows, c + p * kPanelRows, c_stride);
@@ -439,6 +448,6 @@ constexpr PackedMatmulKernels kKernels = {Quantize<W>, Few<W>, Many<W>};
 
 }  // namespace
 
-extern const QMatmulKernels avx2_qmatmul = {12, kScratchBytes, kKernels<Int8>, kKernels<Int4>};
+extern const QMatmulKernels avx2_qmatmul = {32, kScratchBytes, kKernels<Int8>, kKernels<Int4>};
 
 }  // namespace minicpm::kernels
