@@ -2,7 +2,7 @@
 
     llama_vision.py MODEL.gguf MMPROJ.gguf [--threads 2] [--repeat 3]
 
-The time is what the engine itself reports for encoding the slice. Every picture is another one, so that no cache answers.
+The time is that between two lines of the engine's log: encoding begins, its rows go to the language model. Every picture is another one, so that no cache answers.
 Needs xllamacpp, numpy, Pillow. Both files: random_gguf.py.
 """
 import argparse
@@ -17,7 +17,17 @@ import sys
 import time
 from importlib.metadata import version
 
-ENCODED = re.compile(r"(?:image|slice)[^\n]* encoded in (\d+(?:\.\d+)?) ms")
+# Lines of the engine's log begin with minutes.seconds.milliseconds.microseconds.
+ENCODING = re.compile(r"^(\d+)\.(\d+)\.(\d+)\.(\d+) .*encoding mtmd batch.*?^(\d+)\.(\d+)\.(\d+)\.(\d+) .*decoding image batch", re.M | re.S)
+
+
+def encode_times(log):
+    """Milliseconds between "encoding" and "decoding the encoded rows", one for every picture."""
+    times = []
+    for found in ENCODING.findall(log):
+        begin, end = ((int(m) * 60 + int(s)) * 1e3 + int(ms) + int(us) / 1e3 for m, s, ms, us in (found[:4], found[4:]))
+        times.append(end - begin)
+    return times
 
 
 def picture(seed):
@@ -66,7 +76,7 @@ def main():
     if run.returncode != 0 or not lines:
         sys.exit(f"xllamacpp failed ({run.returncode}):\n{run.stderr[-3000:]}")
     told = json.loads(lines[-1])
-    encoded = [float(ms) for ms in ENCODED.findall(run.stderr + run.stdout)][1:]  # the first one finds its memory
+    encoded = encode_times(run.stderr)[1:]  # the first one finds its memory
     times = sorted(encoded or told["walls"])
     print(json.dumps({"package": "xllamacpp", "version": version("xllamacpp"), "image_slice_ms": times[len(times) // 2], "min": times[0], "max": times[-1],
                       "source": "the engine's log" if encoded else "time of the whole request", "peak_rss_mb": told["peak_rss_mb"]}))
