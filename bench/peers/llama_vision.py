@@ -18,7 +18,7 @@ import time
 from importlib.metadata import version
 
 # Lines of the engine's log begin with minutes.seconds.milliseconds.microseconds.
-ENCODING = re.compile(r"^(\d+)\.(\d+)\.(\d+)\.(\d+) .*encoding mtmd batch.*?^(\d+)\.(\d+)\.(\d+)\.(\d+) .*decoding image batch", re.M | re.S)
+ENCODING = re.compile(r"^(\d+)\.(\d+)\.(\d+)\.(\d+) [^\n]*encoding mtmd batch.*?^(\d+)\.(\d+)\.(\d+)\.(\d+) [^\n]*decoding image batch", re.M | re.S)
 
 
 def encode_times(log):
