@@ -20,6 +20,7 @@ using Arguments = std::vector<std::string>;
 int RunCommand(const Arguments& arguments);
 int ChatCommand(const Arguments& arguments);
 int InspectCommand(const Arguments& arguments);
+int BenchCommand(const Arguments& arguments);
 int ConvertCommand(const Arguments& arguments);
 int VerifyCommand(const Arguments& arguments);
 

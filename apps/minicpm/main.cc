@@ -24,6 +24,7 @@ constexpr Command kCommands[] = {
     {"run", "ask one question, with or without pictures", minicpm::cli::RunCommand},
     {"chat", "talk with the model, turn by turn", minicpm::cli::ChatCommand},
     {"inspect", "what is in a model folder: family, shapes, formats, sizes, licence", minicpm::cli::InspectCommand},
+    {"bench", "how fast a model is on this machine, beside what the machine can do", minicpm::cli::BenchCommand},
     {"convert", "make a bundle with smaller weights from an official checkpoint", minicpm::cli::ConvertCommand},
     {"verify", "check every byte of a bundle, and that its model still answers as it did", minicpm::cli::VerifyCommand},
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "backends/native/native_backend.h"
@@ -121,10 +122,21 @@ ModelSummary Engine::Summary() const {
   for (const PartListing& listing : ListTensors(impl_->config)) {
     ModelSummary::Part& part = summary.parts.emplace_back();
     part.name = listing.part;
+    std::map<std::string, int64_t> linear;
     for (const TensorSpec& spec : listing.tensors) {
       known.insert(spec.name);
-      count(part, impl_->checkpoint->Find(spec.name));
+      const TensorView view = impl_->checkpoint->Find(spec.name);
+      count(part, view);
+      if (spec.role == TensorRole::kLinear) linear[NameOf(view.dtype)] += view.shape.elements();
+      // The head that is tied to the table is listed as the table only.
+      if (spec.role == TensorRole::kHead) part.head_dtype = NameOf(view.dtype);
+      if (spec.role != TensorRole::kEmbedding) continue;
+      part.embedding_bytes += quant::BytesOf(view);
+      if (impl_->config.decoder.tied_head && part.name == "language") part.head_dtype = NameOf(view.dtype);
     }
+    const auto most = std::max_element(linear.begin(), linear.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most != linear.end()) part.matmul_dtype = most->first;
   }
   ModelSummary::Part other;
   other.name = "other";

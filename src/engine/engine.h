@@ -25,10 +25,10 @@ struct EngineOptions {
 struct BackendOptions {
   int n_threads = 0;  // 0 = all usable cores
   bool pin = false;
-  std::string isa;  // "" = best available
+  std::string isa;               // "" = best available
   DType kv_dtype = DType::kF16;  // kF32 | kF16 | kI8 (one scale per token and head)
-  int64_t context = 0;       // positions of all sequences together; 0 = default_context()
-  bool check_memory = true;  // refuse when weights + KV + 250 MB exceed the available memory
+  int64_t context = 0;           // positions of all sequences together; 0 = default_context()
+  bool check_memory = true;      // refuse when weights + KV + 250 MB exceed the available memory
 };
 
 // What a model is, for inspect and for reports.
@@ -39,7 +39,10 @@ struct ModelSummary {
     int64_t n_parameters = 0;
     uint64_t n_bytes = 0;
     std::vector<std::string> dtypes;
-    bool used = true;  // false: in the files, but nothing here reads it
+    bool used = true;              // false: in the files, but nothing here reads it
+    std::string matmul_dtype;      // of most weights of its linear layers
+    std::string head_dtype;        // of the output projection; "" when the part has none
+    uint64_t embedding_bytes = 0;  // of tables whose rows are gathered
   };
   std::vector<Part> parts;
   std::vector<std::string> weight_files;
