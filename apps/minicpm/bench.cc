@@ -7,7 +7,7 @@
 #include "bench_report.h"
 #include "command.h"
 #include "console.h"
-#include "measure/model_bench.h"
+#include "measure/measure_model.h"
 
 namespace minicpm::cli {
 namespace {

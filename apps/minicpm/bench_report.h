@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "measure/model_bench.h"
+#include "measure/measure_model.h"
 
 namespace minicpm::cli {
 

@@ -1,6 +1,6 @@
-// Implementation of model_bench.h: load first (cold, then warm), then one pass that shows what a run needs of memory,
+// Implementation of measure_model.h: load first (cold, then warm), then one pass that shows what a run needs of memory,
 // then each speed between two measurements of the limit it is held against.
-#include "measure/model_bench.h"
+#include "measure/measure_model.h"
 
 #include <algorithm>
 #include <filesystem>
