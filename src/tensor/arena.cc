@@ -16,8 +16,19 @@ void* Arena::Allocate(size_t bytes) {
   used_ += rounded;
   high_water_ = std::max(high_water_, used_);
   if (used_ <= capacity_) return block_.get() + offset;
-  overflow_.push_back(AllocateAligned(rounded));
-  return overflow_.back().get();
+  overflow_.push_back({offset, rounded, AllocateAligned(rounded)});
+  return overflow_.back().memory.get();
+}
+
+size_t Arena::overflow_bytes() const {
+  size_t bytes = 0;
+  for (const Overflow& piece : overflow_) bytes += piece.bytes;
+  return bytes;
+}
+
+void Arena::Release(size_t mark) {
+  used_ = mark;
+  while (!overflow_.empty() && overflow_.back().offset >= mark) overflow_.pop_back();
 }
 
 void Arena::Reset() {

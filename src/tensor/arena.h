@@ -38,23 +38,33 @@ class Arena {
   // Makes sure that `bytes` fit without another allocation. Requires: nothing handed out since Reset().
   void Reserve(size_t bytes);
   size_t capacity_bytes() const { return capacity_; }
+  // Memory held beside the block because a step needs more than any before.
+  size_t overflow_bytes() const;
 
  private:
   friend class ArenaScope;
   void* Allocate(size_t bytes);
+  // Forgets what was handed out since used_ was `mark`.
+  void Release(size_t mark);
+
+  struct Overflow {
+    size_t offset;  // as if it lay in block_
+    size_t bytes;
+    AlignedBytes memory;
+  };
 
   AlignedBytes block_;
   size_t capacity_ = 0;
   size_t used_ = 0;  // may pass capacity_: then overflow_ holds the rest
   size_t high_water_ = 0;
-  std::vector<AlignedBytes> overflow_;  // merged into block_ by the next Reset()
+  std::vector<Overflow> overflow_;  // merged into block_ by the next Reset()
 };
 
 // Gives back everything allocated since its construction (stack discipline).
 class ArenaScope {
  public:
   explicit ArenaScope(Arena& arena) : arena_(arena), mark_(arena.used_) {}
-  ~ArenaScope() { arena_.used_ = mark_; }
+  ~ArenaScope() { arena_.Release(mark_); }
   ArenaScope(const ArenaScope&) = delete;
   ArenaScope& operator=(const ArenaScope&) = delete;
 

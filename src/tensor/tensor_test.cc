@@ -17,6 +17,27 @@ TEST(Shape, PrintsAndCounts) {
   EXPECT_NE((Shape{2, 3}), (Shape{3, 2}));
 }
 
+// The first step of a model takes more than the arena has; its layers come one after another and must share the memory.
+TEST(Arena, ScopesGiveBackWhatDidNotFit) {
+  Arena arena;
+  std::vector<void*> pieces;
+  for (int layer = 0; layer < 50; ++layer) {
+    ArenaScope scope(arena);
+    float* const a = arena.New<float>(1 << 16);
+    {
+      const ArenaScope inner(arena);
+      arena.New<float>(1 << 16)[0] = 1.0f;
+    }
+    float* const b = arena.New<float>(1 << 16);
+    EXPECT_NE(a, b);
+    a[0] = b[(1 << 16) - 1] = 2.0f;
+    EXPECT_LE(arena.overflow_bytes(), size_t{2} << 18);
+  }
+  EXPECT_EQ(arena.overflow_bytes(), 0u);
+  arena.Reset();
+  EXPECT_EQ(arena.capacity_bytes(), size_t{2} << 18);
+}
+
 TEST(Arena, PiecesAreAlignedAndDisjoint) {
   Arena arena;
   float* a = arena.New<float>(3);
