@@ -25,7 +25,7 @@ struct ActivationFormat {
   int32_t zero_point;  // of the weights: 64, 8
 };
 // The same for every instruction set: they are part of the formula.
-inline constexpr ActivationFormat kInt8Activation = {16, 128, 64};
+inline constexpr ActivationFormat kInt8Activation = {16, 256, 64};
 inline constexpr ActivationFormat kInt4Activation = {32, 512, 8};
 
 // Quantised rows. K is padded (with q = 0) to the weights' padded columns.
