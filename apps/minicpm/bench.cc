@@ -49,7 +49,8 @@ void AddOptions(CLI::App& app, BenchFlags& f) {
   AddInteger(app, "--repeat", f.repeat, 1, 1000, "runs of everything; medians are taken over them (default: 3)");
   AddInteger(app, "--threads", f.threads, 1, 1024, "compute threads (default: all usable cores)");
   AddFlag(app, "--pin", f.pin, "tie each compute thread to one core");
-  AddChoice(app, "--isa", f.isa, {"scalar", "avx2"}, "use this instruction set instead of the best one, for tests");
+  AddChoice(app, "--isa", f.isa, {"scalar", "avx2", "avx_vnni", "avx512_vnni", "neon_dotprod"},
+            "use this instruction set instead of the best one, for tests");
   AddChoice(app, "--kv", f.kv, {"f32", "f16", "int8"}, "number format of the key/value cache (default: f16)");
   AddFlag(app, "--warm", f.warm, "do not drop the files from the system's cache first; load_cold_ms is null then");
   AddFlag(app, "--quick", f.quick, "measure the limits on little memory and in few rounds, for a first look");

@@ -56,7 +56,8 @@ void AddMachineOptions(CLI::App& app, GenerationFlags& f) {
   AddInteger(app, "--threads", f.threads, 1, kMaxThreads,
              "compute threads; the answer does not depend on it (default: all usable cores)");
   AddFlag(app, "--pin", f.pin, "tie each compute thread to one core");
-  AddChoice(app, "--isa", f.isa, {"scalar", "avx2"}, "use this instruction set instead of the best one, for tests");
+  AddChoice(app, "--isa", f.isa, {"scalar", "avx2", "avx_vnni", "avx512_vnni", "neon_dotprod"},
+            "use this instruction set instead of the best one, for tests");
   AddChoice(app, "--engine", f.engine, {"native", "onnxruntime", "openvino"},
             "who computes; only native is in this version (default: native)");
   AddFlag(app, "-q,--quiet", f.quiet, "no progress and no notes on stderr, only warnings and errors");

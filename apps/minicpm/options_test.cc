@@ -167,7 +167,8 @@ TEST(Options, MistakesAreOneSentence) {
   ExpectRefused({"--temperature", "0,7"}, "--temperature: expected a number from 0 to 100, found \"0,7\"");
   ExpectRefused({"--top-p", "1.01"}, "--top-p: expected a number from 0 to 1, found \"1.01\"");
   ExpectRefused({"--thinking", "maybe"}, "--thinking: expected on, off or auto, found \"maybe\"");
-  ExpectRefused({"--isa", "sse9"}, "--isa: expected scalar or avx2, found \"sse9\"");
+  ExpectRefused({"--isa", "sse9"},
+                "--isa: expected scalar, avx2, avx_vnni, avx512_vnni or neon_dotprod, found \"sse9\"");
   ExpectRefused({"--temperatur", "1"}, "unknown option --temperatur");
   ExpectRefused({"extra"}, "unexpected argument extra");
   ExpectRefused({"--stop"}, "--stop needs a value");
