@@ -83,7 +83,7 @@ TEST(Program, WrongUsageIsExitCode2) {
   ExpectFailure(RunWords({"-p", "x", "--messages", "m.json"}), 2, HasSubstr("cannot be combined"));
   ExpectFailure(RunWords({"-p", "x", "--audio", "a.wav"}), 2, HasSubstr("this version has no audio input"));
   ExpectFailure(RunWords({"-p", "x", "--video", "a.mp4"}), 2, HasSubstr("this version has no video input"));
-  ExpectFailure(RunWords({"-p", "x", "--kv", "int8"}), 2, HasSubstr("--kv: int8 is not in this version"));
+  ExpectFailure(RunWords({"-p", "x", "--kv", "int4"}), 2, HasSubstr("--kv: expected f32, f16 or int8, found \"int4\""));
   ExpectFailure(RunWords({"-p", "x", "--engine", "onnxruntime"}), 2, HasSubstr("onnxruntime is not in this version"));
   ExpectFailure(RunWords({"-p", "x", "--top-p", "2"}), 2, HasSubstr("--top-p: expected a number from 0 to 1"));
   ExpectFailure(RunWords({"-p", "x", "--threads", "0"}), 2, HasSubstr("--threads: expected a whole number from 1"));
