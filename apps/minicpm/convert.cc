@@ -19,8 +19,9 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Formats: f32, f16, bf16, source (as in the checkpoint), int8 (7-bit weights, one scale per row), int4 (4.25 bits,
-groups of 32). --weights sets the language model; with int8 and int4 the vision tower and the resampler become int8, and
-norms, biases, convolutions, position tables and queries stay as they were. docs/bundle.md says more.
+groups of 32). --weights sets the language model. With int8 and int4 the vision tower and the resampler become int8, and norms,
+biases, convolutions, position tables, queries and the resampler's output projection stay as they were; with a float
+format these parts take it, too, except norms, biases and queries. docs/bundle.md has the table.
 
 The bundle grows in BUNDLE.partial and takes its name when it is complete. After a kill, a full disk or Ctrl-C the same
 command goes on where it was. Same checkpoint, options and version: same bytes, except for the time (--created fixes it).
