@@ -20,7 +20,9 @@ constexpr int64_t kMostSlots = 1 << 20;  // a longer timeline forgets its oldest
 // seen yet, and how many sightings that belief is worth.
 constexpr double kPrior[] = {0.05, 0.15, 0.3, 0.5, 0.65, 0.8, 0.9};
 constexpr double kPriorWeight = 4;
-constexpr double kMemory = 64;       // sightings after which older ones count half
+constexpr double kMemory = 64;  // sightings after which older ones count half
+// Sightings that the prompt's own repetitions may be worth: a text that repeats itself says little about its answer.
+constexpr double kPromptTrust = 4;
 constexpr double kLeastGain = 1.03;  // a draft must promise at least this speed-up
 
 }  // namespace
@@ -123,6 +125,14 @@ void PromptLookup::Append(int32_t id) {
 
 void PromptLookup::Append(std::span<const int32_t> ids) {
   for (const int32_t id : ids) Append(id);
+}
+
+void PromptLookup::BeginAnswer() {
+  for (Record& r : records_) {
+    if (r.n <= kPromptTrust) continue;
+    r.hits *= kPromptTrust / r.n;
+    r.n = kPromptTrust;
+  }
 }
 
 int PromptLookup::Guess(std::span<int32_t> out) const {

@@ -37,6 +37,8 @@ class PromptLookup {
   // The next token of the timeline. Learns whether the guess for this place would have been right, taken or not.
   void Append(int32_t id);
   void Append(std::span<const int32_t> ids);
+  // What follows is the model's own: what the text so far taught about guessing counts for little.
+  void BeginAnswer();
 
   // Up to out.size() guesses (<= kMostTokens) of what comes next; returns how many were written.
   int Guess(std::span<int32_t> out) const;

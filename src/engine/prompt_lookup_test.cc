@@ -140,5 +140,32 @@ TEST(StepCosts, BelievesMeasurementsOnlyAfterAFew) {
   EXPECT_EQ(costs.Relative(4), 1.0);  // never a reason to guess for its own sake
 }
 
+// Words of three tokens, always the same in the prompt; the answer's words end otherwise. Guessing their ends must stop
+// after a few failures, however often the prompt's words were right.
+TEST(PromptLookup, AnAnswerUnlikeItsPromptEndsTheGuessing) {
+  const auto failures = [](bool begin_answer) {
+    PromptLookup lookup(4096);
+    uint32_t state = 1;
+    const auto word = [&state] { return static_cast<int32_t>((state = state * 1664525u + 1013904223u) >> 27) * 10; };
+    for (int i = 0; i < 400; ++i) {
+      const int32_t w = word();
+      for (const int32_t id : {w, w + 1, w + 2}) lookup.Append(id);
+    }
+    if (begin_answer) lookup.BeginAnswer();
+    int guessed = 0;
+    int32_t out[3];
+    for (int i = 0; i < 200; ++i) {
+      const int32_t w = word();
+      lookup.Append(w);
+      lookup.Append(w + 1);
+      guessed += lookup.GuessWorthwhile(out, StepCosts()) > 0 ? 1 : 0;
+      lookup.Append(1000 + i);
+    }
+    return guessed;
+  };
+  EXPECT_LT(failures(true), 30);  // of 200; every length of match learns by itself
+  EXPECT_GT(failures(false), 60);  // otherwise the prompt would not tempt
+}
+
 }  // namespace
 }  // namespace minicpm

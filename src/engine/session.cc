@@ -39,6 +39,9 @@ class Drafts {
   void Tell(std::span<const int32_t> ids) {
     if (lookup_.has_value()) lookup_->Append(ids);
   }
+  void BeginAnswer() {
+    if (lookup_.has_value()) lookup_->BeginAnswer();
+  }
   // A new draft of at most `room` tokens, for the place after everything told.
   std::span<const int32_t> Next(int64_t room, const StepCosts& costs) {
     next_ = n_ = 0;
@@ -251,6 +254,7 @@ Result<FinishReason> Session::Impl::Decode(const GenerationOptions& o, Generatio
   Drafts drafts(caps.rewind && caps.batch_exact ? o.lookup : Lookup::kOff, most,
                 static_cast<int64_t>(held.ids.size()) + limit);
   drafts.Tell(held.ids);
+  drafts.BeginAnswer();
   if (o.lookup != Lookup::kOff) logits.resize(static_cast<size_t>((most + 1) * n_vocab));
   const auto show = [listener](std::string_view s) {
     if (listener != nullptr && !s.empty()) listener->OnText(s);
