@@ -123,7 +123,7 @@ TEST(Packed, RowsOfAMatrixAreAMatrix) {
 }
 
 // Relative errors of the weights: to nearest, and searched. Bounds are a little above what was measured.
-TEST(Packed, SearchBeatsRoundingToNearestByTenPercent) {
+TEST(Packed, SearchBeatsRoundingToNearest) {
   for (const double outlier : {1.0, 6.0}) {
     const std::vector<float> w = Normal(64 * 4096, 5, outlier);
     const Packed nearest(DType::kInt4Packed, w, 64, 4096, Search::kNearest);
@@ -133,7 +133,7 @@ TEST(Packed, SearchBeatsRoundingToNearestByTenPercent) {
     RecordProperty(outlier == 1 ? "normal" : "outliers", std::to_string(a) + " -> " + std::to_string(b));
     std::printf("INT4 error, outliers x%.0f: nearest %.4f, searched %.4f (%.1f %% lower)\n", outlier, a, b,
                 100 * (1 - b / a));
-    EXPECT_LT(b, 0.9 * a);
+    EXPECT_LT(b, 0.855 * a);  // the first scale alone, refined, gives 0.86 of the error
     double sum = 0, energy = 0;
     const std::vector<float> decoded = searched.Decoded();
     for (size_t i = 0; i < w.size(); ++i) {
