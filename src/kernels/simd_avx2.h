@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "kernels/exp2_poly.h"
+
 namespace minicpm::kernels {
 namespace {
 
@@ -114,6 +116,19 @@ inline Vec Exp(Vec x) {
   p = Add(p, Set(1.0f));
   const __m256i exponent = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
   return _mm256_and_ps(Mul(p, _mm256_castsi256_ps(exponent)), alive);
+}
+
+// 2^x for -126 <= x <= 0 (what is lower counts as -126); relative error below 1.3e-7; NaN stays NaN. x = n + r, n by
+// adding a constant that pushes the fraction out; 2^r by the polynomial; n goes into the exponent.
+inline Vec Exp2(Vec x) {
+  x = _mm256_max_ps(Set(-126.0f), x);  // operand order keeps NaN
+  const Vec shifted = Add(x, Set(12582912.0f));
+  const Vec r = _mm256_sub_ps(x, _mm256_sub_ps(shifted, Set(12582912.0f)));
+  Vec p = Set(kExp2Poly[0]);
+#pragma GCC unroll 6
+  for (int i = 1; i < 7; ++i) p = Fma(p, r, Set(kExp2Poly[i]));
+  const __m256i n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST_P(Quantised, StaysNearTheFloatModel) {
   const Closeness c = Compare<float>(logits[0], logits[1]);
   std::printf("%s %s: cosine of the logits after a picture %.5f\n", GetParam().family.c_str(),
               GetParam().format.c_str(), c.cosine);
-  EXPECT_GT(c.cosine, GetParam().format == "int8" ? 0.98 : 0.7);
+  EXPECT_GT(c.cosine, GetParam().format == "int8" ? 0.99 : 0.9);
   EXPECT_LT(c.cosine, 1.0);
 }
 

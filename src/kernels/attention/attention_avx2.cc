@@ -198,24 +198,6 @@ void ScoreDirect(const float* q, int64_t head_dim, const typename K::Type* k, in
   for (int r = 0; r < R; ++r) Store(scores + r * kBlock, sum[r]);
 }
 
-// 2^x for -126 <= x <= 0 (what is lower counts as -126); relative error below 1.3e-7. x = n + r, n by adding a constant
-// that pushes the fraction out; 2^r by a polynomial of degree 6 fitted on |r| <= 1/2 (error 2e-9); n goes into the
-// exponent.
-inline Vec Exp2(Vec x) {
-  x = _mm256_max_ps(Set(-126.0f), x);  // operand order keeps NaN
-  const Vec shifted = Add(x, Set(12582912.0f));
-  const Vec r = _mm256_sub_ps(x, _mm256_sub_ps(shifted, Set(12582912.0f)));
-  Vec p = Set(0.00015353351773228496f);
-  p = Fma(p, r, Set(0.0013398887822404504f));
-  p = Fma(p, r, Set(0.009618437848985195f));
-  p = Fma(p, r, Set(0.055503323674201965f));
-  p = Fma(p, r, Set(0.24022647738456726f));
-  p = Fma(p, r, Set(0.6931471824645996f));
-  p = Fma(p, r, Set(1.0f));
-  const __m256i n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
-  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
-}
-
 // v[r] becomes one register with a reduction of v[r]'s lanes in lane r.
 template <class Op>
 inline Vec ReduceRows(Vec v[8], Op op) {

@@ -45,15 +45,6 @@ struct QAttentionKernels {
                  int64_t out_stride, std::byte* scratch);
 };
 
-// 2^r = sum of kExp2Poly[i] * r^(6 - i), |r| <= 1/2, relative error 2e-9 (fitted); evaluated by fused multiply-adds.
-inline constexpr float kExp2Poly[7] = {0.00015353351773228496f,
-                                       0.0013398887822404504f,
-                                       0.009618437848985195f,
-                                       0.055503323674201965f,
-                                       0.24022647738456726f,
-                                       0.6931471824645996f,
-                                       1.0f};
-
 #define MINICPM_ISA(name) extern const QAttentionKernels name##_qattention;
 #include "kernels/isa.inc"
 

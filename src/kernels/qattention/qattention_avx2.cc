@@ -120,18 +120,6 @@ void Pack(const float* k, int64_t k_stride, const float* v, int64_t v_stride, co
   for (int64_t d = 0; d < dims; ++d) h.value_scale[d] = __builtin_nanf("");
 }
 
-// As attention_avx2.cc's: -126 <= x <= 0 or lower.
-inline Vec Exp2(Vec x) {
-  x = _mm256_max_ps(x, Set(-126.0f));
-  const Vec shifted = Add(x, Set(12582912.0f));
-  const Vec r = _mm256_sub_ps(x, _mm256_sub_ps(shifted, Set(12582912.0f)));
-  Vec p = Set(kExp2Poly[0]);
-#pragma GCC unroll 6
-  for (int i = 1; i < 7; ++i) p = Fma(p, r, Set(kExp2Poly[i]));
-  return _mm256_castsi256_ps(
-      _mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_castps_si256(shifted), 23)));
-}
-
 // A group of queries in 8 bits, and what is computed of them.
 struct Work {
   int64_t n;       // keys with padding

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "kernels/exp2_poly.h"
 #include "kernels/qattention/qattention.h"
 
 namespace minicpm::kernels {
