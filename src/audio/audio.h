@@ -22,10 +22,20 @@ struct AudioLimits {
 // Samples in [-1, 1] at kAudioSampleRate, one channel.
 using Samples = std::vector<float>;
 
+// Whether the bytes begin as one of the formats above (an Ogg file may still hold something else). Headerless samples
+// are never guessed.
+bool IsSoundFile(std::span<const std::byte> bytes);
+
 // Told apart by content, never by `name`, which only stands for the input in messages. Channels are averaged, then the
-// rate is changed (soxr, high quality). No samples at all is a clip of length 0.
-// Errors: kUnsupported (not one of the formats), kCorrupt (broken), kResourceExhausted (over a limit, with both
-// numbers; before memory for the samples is taken where the header tells), kNotFound, kIo (LoadAudio).
+// rate is changed (soxr, high quality); samples that come at kAudioSampleRate stay as they are. No samples at all is a
+// clip of length 0. Samples beyond 1 (float files, lossy codecs) are kept, infinite ones and NaN are refused.
+//
+// A file that ends before its format says it should is refused: WAV before the end of its samples (unless the header
+// says 0, or 2 GiB and more, as programs write that do not know the length: then to the end of the file), FLAC before
+// its last sample, Ogg in the middle of a page. MP3 has no end mark; whatever whole frames are there are the sound.
+//
+// Errors: kUnsupported (not one of the formats, or an odd kind of one), kCorrupt (broken), kResourceExhausted (over a
+// limit, with both numbers; before memory for the samples is taken where the header tells), kNotFound, kIo (LoadAudio).
 // Threads: safe from any number at once. Nothing is printed.
 Result<Samples> DecodeAudio(std::span<const std::byte> bytes, const std::string& name, const AudioLimits& limits = {});
 Result<Samples> LoadAudio(const std::string& path, const AudioLimits& limits = {});

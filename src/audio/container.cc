@@ -1,0 +1,143 @@
+// RIFF chunks, Ogg pages, ID3 tags and MPEG frame headers, just far enough to name the format and see a cut file.
+// Not for decoding: libsndfile does that.
+#include "audio/container.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace minicpm {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+std::string_view Text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+uint64_t Number(std::string_view bytes, bool big_endian) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const size_t at = big_endian ? i : bytes.size() - 1 - i;
+    value = value << 8 | static_cast<uint8_t>(bytes[at]);
+  }
+  return value;
+}
+
+// Bytes of the ID3v2 tags in front.
+size_t TagBytes(std::string_view text) {
+  constexpr size_t kHeader = 10;
+  size_t at = 0;
+  while (text.size() - at >= kHeader && text.substr(at, 3) == "ID3"sv) {
+    size_t length = 0;  // four times seven bits
+    for (const char c : text.substr(at + 6, 4)) length = length << 7 | (static_cast<uint8_t>(c) & 0x7f);
+    at = std::min(text.size(), at + kHeader + length);
+  }
+  return at;
+}
+
+// The four bytes before every MPEG audio frame. AAC's own header begins alike, but has layer 0.
+bool IsMpegFrame(std::string_view text) {
+  if (text.size() < 4) return false;
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const bool sync = byte(0) == 0xff && (byte(1) & 0xe0) == 0xe0;
+  const int version = byte(1) >> 3 & 3;
+  const int layer = byte(1) >> 1 & 3;
+  const int bitrate = byte(2) >> 4;
+  const int rate = byte(2) >> 2 & 3;
+  return sync && version != 1 && layer != 0 && bitrate != 15 && rate != 3;
+}
+
+// WAV: the chunks up to the one with the samples.
+Status CheckWav(std::string_view text, const std::string& name) {
+  constexpr size_t kRiffHeader = 12;
+  constexpr size_t kChunkHeader = 8;
+  // Written by programs that do not know how much will come: 0, 0x7fff...., 0x80000000, 0xffffffff.
+  constexpr uint64_t kUnknown = 0x7fff0000;
+  const bool big_endian = text.starts_with("RIFX"sv);
+  uint64_t long_data = 0;  // RF64 keeps the size in a chunk of its own
+  size_t at = kRiffHeader;
+  while (text.size() >= at + kChunkHeader) {
+    const std::string_view id = text.substr(at, 4);
+    uint64_t length = Number(text.substr(at + 4, 4), big_endian);
+    const uint64_t left = text.size() - at - kChunkHeader;
+    if (id == "ds64"sv && left >= 16) long_data = Number(text.substr(at + kChunkHeader + 8, 8), false);
+    if (id == "data"sv) {
+      if (length == 0xffffffff && long_data != 0) length = long_data;
+      if (length <= left || length >= kUnknown) return {};
+      return BrokenSound(name, SoundFormat::kWav,
+                         "the file ends too early: its header promises " + std::to_string(length) +
+                             " bytes of samples, " + std::to_string(left) + " are there");
+    }
+    if (length > left) break;
+    at += kChunkHeader + length + (length & 1);
+  }
+  return BrokenSound(name, SoundFormat::kWav, "the file ends before its samples begin");
+}
+
+// Ogg: whole pages to the end. What stands between or after pages is left to the decoder.
+Status CheckOgg(std::string_view text, const std::string& name) {
+  constexpr size_t kPageHeader = 27;
+  size_t at = 0;
+  while (text.substr(at).starts_with("OggS"sv)) {
+    const size_t left = text.size() - at;
+    size_t length = kPageHeader;
+    if (left >= kPageHeader) {
+      const size_t n_segments = static_cast<uint8_t>(text[at + kPageHeader - 1]);
+      length += n_segments;
+      if (left >= length) {
+        for (const char c : text.substr(at + kPageHeader, n_segments)) length += static_cast<uint8_t>(c);
+      }
+    }
+    if (length > left) {
+      return BrokenSound(name, SoundFormat::kOgg,
+                         "the file ends too early: its last page has at least " + std::to_string(length) + " bytes, " +
+                             std::to_string(left) + " are there");
+    }
+    at += length;
+    if (at == text.size()) break;
+  }
+  return {};
+}
+
+}  // namespace
+
+SoundFormat SoundFormatOf(std::span<const std::byte> bytes) {
+  const std::string_view text = Text(bytes);
+  const std::string_view riff = text.substr(0, 4);
+  if ((riff == "RIFF"sv || riff == "RIFX"sv || riff == "RF64"sv) && text.size() >= 12 &&
+      text.substr(8, 4) == "WAVE"sv) {
+    return SoundFormat::kWav;
+  }
+  if (riff == "OggS"sv) return SoundFormat::kOgg;
+  const std::string_view sound = text.substr(TagBytes(text));
+  if (sound.starts_with("fLaC"sv)) return SoundFormat::kFlac;
+  return IsMpegFrame(sound) ? SoundFormat::kMp3 : SoundFormat::kNone;
+}
+
+const char* NameOf(SoundFormat format) {
+  switch (format) {
+    case SoundFormat::kWav:
+      return "WAV";
+    case SoundFormat::kFlac:
+      return "FLAC";
+    case SoundFormat::kOgg:
+      return "Ogg";
+    case SoundFormat::kMp3:
+      return "MP3";
+    case SoundFormat::kNone:
+      break;
+  }
+  return "";
+}
+
+Status CheckWhole(std::span<const std::byte> bytes, SoundFormat format, const std::string& name) {
+  if (format == SoundFormat::kWav) return CheckWav(Text(bytes), name);
+  if (format == SoundFormat::kOgg) return CheckOgg(Text(bytes), name);
+  return {};
+}
+
+std::unexpected<Error> BrokenSound(const std::string& name, SoundFormat format, const std::string& what) {
+  return Fail(ErrorCode::kCorrupt, name + ": broken " + NameOf(format) + " file: " + what);
+}
+
+}  // namespace minicpm
