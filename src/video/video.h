@@ -21,7 +21,7 @@ struct VideoLimits {
 };
 
 struct VideoInfo {
-  int width = 0;  // as shown: rotation and pixel shape applied
+  int width = 0;  // rotation applied; the shape of the pixels is ignored, as the models' own helpers (decord) do
   int height = 0;
   int64_t n_frames = 0;  // counted in the file, not taken from its header; >= 1
   double fps = 0;        // average: n_frames / duration
