@@ -38,13 +38,14 @@ Status CheckOptions(VideoRule rule, const VideoChoiceOptions& options) {
                    std::to_string(*options.max_frames));
   }
   if (options.fps.has_value() && rule != VideoRule::kPacked) {
-    return Invalid("this model looks at one frame per second, another number can be chosen for MiniCPM-V 4.5 only");
+    return Invalid(
+        "this family looks at one frame per second, another number can only be chosen where frames are packed");
   }
   if (options.fps.has_value() && (!(*options.fps > 0) || !(*options.fps <= 1000))) {
     return Invalid("frames per second must be above 0 and at most 1000, found " + std::to_string(*options.fps));
   }
   if (options.packing.has_value() && rule != VideoRule::kPacked) {
-    return Invalid("this model does not pack frames into groups, MiniCPM-V 4.5 does");
+    return Invalid("this family does not pack frames into groups");
   }
   if (options.packing.has_value() && (*options.packing < 1 || *options.packing > kMostPacking)) {
     return Invalid("frames per group must be 1 to 6, found " + std::to_string(*options.packing));
@@ -53,7 +54,7 @@ Status CheckOptions(VideoRule rule, const VideoChoiceOptions& options) {
     return Invalid("frames stacked per second must be 1 to 16, found " + std::to_string(options.stack));
   }
   if (options.stack > 1 && rule != VideoRule::kWithSound) {
-    return Invalid("this model does not stack frames within a second, MiniCPM-o 4.5 does");
+    return Invalid("this family does not stack the frames within a second, only the one that hears does");
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "video/avi.h"
 #include "video/byte_source.h"
 #include "video/media_plugin_impl.h"
 #include "video/y4m.h"
@@ -128,13 +129,15 @@ Result<Opened> Open(const std::string& path) {
   return opened;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<VideoReader>> OpenVideo(const std::string& path, const MediaPlugin* plugin,
-                                               const VideoLimits& limits) {
+Result<std::unique_ptr<VideoReader>> OpenAny(const std::string& path, const MediaPlugin* plugin,
+                                             const VideoLimits& limits) {
   MINICPM_ASSIGN(Opened file, Open(path));
   if (LooksLikeY4m(file.head)) {
     auto reader = OpenY4m(std::move(file.source), limits);
+    if (reader.has_value() || reader.error().code != ErrorCode::kUnsupported || plugin == nullptr) return reader;
+  }
+  if (LooksLikeAvi(file.head)) {
+    auto reader = OpenAvi(std::move(file.source), limits);
     if (reader.has_value() || reader.error().code != ErrorCode::kUnsupported || plugin == nullptr) return reader;
   }
   if (plugin != nullptr) return OpenWithPlugin(path, *plugin, limits);
@@ -143,16 +146,45 @@ Result<std::unique_ptr<VideoReader>> OpenVideo(const std::string& path, const Me
                   ": neither a Y4M nor an MJPEG AVI video; other formats need the FFmpeg plugin: " + kHowToGetIt);
 }
 
-Result<std::optional<Samples>> LoadSound(const std::string& path, const MediaPlugin* plugin,
-                                         const AudioLimits& limits) {
+Result<std::optional<Samples>> SoundOfAny(const std::string& path, const MediaPlugin* plugin,
+                                          const AudioLimits& limits) {
   MINICPM_ASSIGN(const Opened file, Open(path));
   if (LooksLikeY4m(file.head)) return std::nullopt;
+  if (LooksLikeAvi(file.head)) {
+    auto track = LoadAviSound(*file.source, limits);
+    if (track.has_value() || track.error().code != ErrorCode::kUnsupported || plugin == nullptr) return track;
+    return SoundWithPlugin(path, *plugin, limits);
+  }
   auto samples = LoadAudio(path, limits);
   if (samples.has_value()) return std::move(samples).value();
   if (samples.error().code != ErrorCode::kUnsupported) return std::unexpected<Error>(std::move(samples).error());
   if (plugin != nullptr) return SoundWithPlugin(path, *plugin, limits);
   return Fail(ErrorCode::kUnsupported,
               samples.error().message + "; other formats need the FFmpeg plugin: " + kHowToGetIt);
+}
+
+std::unexpected<Error> OutOfMemory(const std::string& path) {
+  return Fail(ErrorCode::kResourceExhausted, Printable(path, 300) + ": not enough memory for this video or sound");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VideoReader>> OpenVideo(const std::string& path, const MediaPlugin* plugin,
+                                               const VideoLimits& limits) {
+  try {
+    return OpenAny(path, plugin, limits);
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory(path);
+  }
+}
+
+Result<std::optional<Samples>> LoadSound(const std::string& path, const MediaPlugin* plugin,
+                                         const AudioLimits& limits) {
+  try {
+    return SoundOfAny(path, plugin, limits);
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory(path);
+  }
 }
 
 }  // namespace minicpm
