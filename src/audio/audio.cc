@@ -1,5 +1,5 @@
-// DecodeAudio and LoadAudio: limits on bytes and seconds, libsndfile on bytes in memory. Not for changing rates
-// (sound_converter.cc) or telling formats apart (container.cc).
+// DecodeAudio and LoadAudio: limits on bytes and seconds, libsndfile on bytes in memory. Not for MP3 (mp3.cc),
+// changing rates (sound_converter.cc) or telling formats apart (container.cc).
 #include "audio/audio.h"
 
 #include <sndfile.h>
@@ -9,9 +9,11 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <string_view>
 
 #include "audio/container.h"
+#include "audio/mp3.h"
 
 namespace minicpm {
 namespace {
@@ -19,6 +21,7 @@ namespace {
 // A file that stands in memory, for libsndfile's callbacks.
 struct MemoryFile {
   std::span<const std::byte> bytes;
+  std::optional<Patch> patch;
   sf_count_t at = 0;
 };
 
@@ -38,6 +41,12 @@ sf_count_t Read(void* to, sf_count_t count, void* file) {
   MemoryFile& memory = *static_cast<MemoryFile*>(file);
   const sf_count_t n = std::clamp<sf_count_t>(count, 0, Length(file) - memory.at);
   if (n > 0) std::memcpy(to, memory.bytes.data() + memory.at, static_cast<size_t>(n));
+  if (memory.patch.has_value()) {
+    for (size_t i = 0; i < memory.patch->bytes.size(); ++i) {
+      const sf_count_t place = static_cast<sf_count_t>(memory.patch->at + i) - memory.at;
+      if (place >= 0 && place < n) static_cast<std::byte*>(to)[place] = memory.patch->bytes[i];
+    }
+  }
   memory.at += n;
   return n;
 }
@@ -95,9 +104,10 @@ Result<Samples> Decode(std::span<const std::byte> bytes, const std::string& name
     return Fail(ErrorCode::kUnsupported,
                 name + ": not a WAV, FLAC, Ogg or MP3 sound (it begins with \"" + Printable(head, 8) + "\")");
   }
-  MINICPM_TRY(CheckWhole(bytes, format, name));
+  MINICPM_ASSIGN(const std::optional<Patch> patch, CheckWhole(bytes, format, name));
+  if (format == SoundFormat::kMp3) return DecodeMp3(bytes, name, limits);
   SF_VIRTUAL_IO io = {.get_filelen = Length, .seek = Seek, .read = Read, .write = nullptr, .tell = Tell};
-  MemoryFile file{.bytes = bytes};
+  MemoryFile file{.bytes = bytes, .patch = patch};
   SF_INFO info = {};
   const Sound sound(sf_open_virtual(&io, SFM_READ, &info, &file));
   // What went wrong in opening is told by sf_strerror(nullptr) only, which is one text for all threads.

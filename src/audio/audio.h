@@ -43,7 +43,7 @@ Result<Samples> LoadAudio(const std::string& path, const AudioLimits& limits = {
 // The same conversion for samples that somebody else decoded, piece by piece.
 class SoundConverter {
  public:
-  // Errors: kInvalidArgument for a rate or a number of channels that no sound has.
+  // Errors: kCorrupt for a rate or a number of channels that no sound has.
   static Result<SoundConverter> Create(int rate, int channels, const std::string& name, const AudioLimits& limits);
   SoundConverter(SoundConverter&&) noexcept;
   SoundConverter& operator=(SoundConverter&&) noexcept;

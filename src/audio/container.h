@@ -2,8 +2,10 @@
 // Internal to this room; callers outside use audio.h. Not for decoding.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -18,9 +20,15 @@ SoundFormat SoundFormatOf(std::span<const std::byte> bytes);
 // "WAV"; "" for kNone.
 const char* NameOf(SoundFormat format);
 
-// Refuses files that end too early, as far as their structure tells without decoding (WAV and Ogg).
-// Errors: kCorrupt, with both numbers.
-Status CheckWhole(std::span<const std::byte> bytes, SoundFormat format, const std::string& name);
+// Four bytes that the decoder must see instead of the file's own.
+struct Patch {
+  size_t at = 0;
+  std::array<std::byte, 4> bytes = {};
+};
+
+// Refuses files that end too early, as far as their structure tells without decoding (WAV and Ogg). A WAV that does not
+// know its length gets a patch with the length it has. Errors: kCorrupt, with both numbers.
+Result<std::optional<Patch>> CheckWhole(std::span<const std::byte> bytes, SoundFormat format, const std::string& name);
 
 // "a.wav: broken WAV file: <what>"
 std::unexpected<Error> BrokenSound(const std::string& name, SoundFormat format, const std::string& what);

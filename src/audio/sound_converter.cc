@@ -85,13 +85,13 @@ Result<SoundConverter> SoundConverter::Create(int rate, int channels, const std:
                                               const AudioLimits& limits) {
   const std::string safe_name = Printable(name, 300);
   if (rate < kMinRate || rate > kMaxRate) {
-    return Fail(ErrorCode::kInvalidArgument, safe_name + ": the sound has " + std::to_string(rate) +
-                                                 " samples per second, " + std::to_string(kMinRate) + " to " +
-                                                 std::to_string(kMaxRate) + " are possible");
+    return Fail(ErrorCode::kCorrupt, safe_name + ": the sound has " + std::to_string(rate) + " samples per second, " +
+                                         std::to_string(kMinRate) + " to " + std::to_string(kMaxRate) +
+                                         " are possible");
   }
   if (channels < 1 || channels > kMaxChannels) {
-    return Fail(ErrorCode::kInvalidArgument, safe_name + ": the sound has " + std::to_string(channels) +
-                                                 " channels, 1 to " + std::to_string(kMaxChannels) + " are possible");
+    return Fail(ErrorCode::kCorrupt, safe_name + ": the sound has " + std::to_string(channels) + " channels, 1 to " +
+                                         std::to_string(kMaxChannels) + " are possible");
   }
   auto impl = std::make_unique<Impl>();
   impl->channels = channels;
