@@ -156,4 +156,5 @@ def main():
         print(f"{os.path.getsize(os.path.join(OUT, name)):8d} {name}")
 
 
-main()
+if __name__ == "__main__":
+    main()
