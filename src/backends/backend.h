@@ -27,6 +27,7 @@ struct BackendShape {
   int64_t n_embed = 0;       // E
   int64_t n_vocab = 0;       // N, rows of the head
   int64_t n_image_rows = 0;  // Q, rows that one group of views becomes
+  int64_t n_mels = 0;        // mel bins of the audio tower; 0 = it does not hear
 };
 
 // One view of a picture or one video frame, as patches. Lifetime: `patches` and `position_ids` outlive the Job.
@@ -46,10 +47,23 @@ struct VisionRequest {
   int first_item = 0;  // number of the first view, for the Tap
 };
 
-// A clip of log-mel frames. No native audio tower yet: Caps::audio says so.
+// One live sound whose earlier chunks are remembered as keys and values.
+using AudioStreamId = int32_t;
+
+// Log-mel frames of one piece of sound, at most 30 s. Frames are L, encoder frames (L + 1) / 2, rows are encoder frames
+// divided by the model's pool step, rounded down (audio/token_count.h): 0 for short pieces, and then nothing is done.
+// Lifetime: `mel` and `out` outlive the Job.
 struct AudioRequest {
-  ConstMatrix mel;  // [frames, mel bins] f32
+  ConstMatrix mel;  // [L, mel bins] f32
   Matrix out;       // [rows, E] f32
+  int item = 0;     // number of the piece, for the Tap
+  // >= 0: the next chunk of that stream. It sees all earlier ones (no block mask), and its positions go on from theirs;
+  // when they would reach the end of the position table, the stream forgets and starts again at 0 by itself.
+  AudioStreamId stream = -1;
+  // Mel frames of context in front and behind, cut away again after the convolutions: the first (prefix_frames + 1) / 2
+  // and the last (suffix_frames + 1) / 2 encoder frames. Rows are counted after the cut.
+  int prefix_frames = 0;
+  int suffix_frames = 0;
 };
 
 // A running encode. Dropping it cancels it. Threads: the backend's one user.
@@ -92,7 +106,14 @@ class Backend {
 
   // Errors: kUnsupported when the model or backend lacks the tower; kInvalidArgument for shapes that do not fit.
   virtual Result<std::unique_ptr<Job>> BeginVision(const VisionRequest& request) = 0;
+  // At most one unfinished Job a stream; a stream whose Job was dropped before its end must be reset.
   virtual Result<std::unique_ptr<Job>> BeginAudio(const AudioRequest& request) = 0;
+
+  // A live sound that has heard nothing yet. Its memory grows while it listens. Errors: as BeginAudio.
+  virtual Result<AudioStreamId> NewAudioStream() = 0;
+  // Forgets what the stream has heard; the memory is kept for what comes.
+  virtual void ResetAudioStream(AudioStreamId stream) = 0;
+  virtual void DropAudioStream(AudioStreamId stream) = 0;
 
   // A new, empty timeline with room for `context` positions reserved. Errors: kResourceExhausted with the numbers.
   virtual Result<SeqId> NewSeq(int64_t context) = 0;

@@ -32,7 +32,7 @@ class NativeBackend : public Backend {
   }
   BackendShape shape() const override {
     const ModelConfig& c = model_->config();
-    return {c.decoder.n_embed, c.decoder.n_vocab, c.resampler.n_queries};
+    return {c.decoder.n_embed, c.decoder.n_vocab, c.resampler.n_queries, c.audio.has_value() ? c.audio->n_mels : 0};
   }
   const char* isa() const override { return compute_->isa(); }
   int n_threads() const override { return compute_->pool().size(); }
@@ -44,6 +44,11 @@ class NativeBackend : public Backend {
   Result<std::unique_ptr<Job>> BeginAudio(const AudioRequest&) override {
     return Fail(ErrorCode::kUnsupported, "audio input is not supported by the native engine yet");
   }
+  Result<AudioStreamId> NewAudioStream() override {
+    return Fail(ErrorCode::kUnsupported, "audio input is not supported by the native engine yet");
+  }
+  void ResetAudioStream(AudioStreamId) override {}
+  void DropAudioStream(AudioStreamId) override {}
 
   Result<SeqId> NewSeq(int64_t context) override { return pool_.New(context); }
   Result<SeqId> Fork(SeqId seq) override { return pool_.Fork(seq); }

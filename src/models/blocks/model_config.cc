@@ -122,6 +122,33 @@ Result<ResamplerConfig> ReadResampler(const JsonObject& json, const ModelConfig&
   return c;
 }
 
+// Absent in the models that do not hear, and where the file says that this part was left out.
+Result<std::optional<AudioConfig>> ReadAudio(const JsonObject& json, Family family) {
+  std::optional<AudioConfig> none;
+  if (family != Family::kMiniCpmO45) return none;
+  MINICPM_ASSIGN(const bool wanted, json.BoolOr("init_audio", true));
+  MINICPM_ASSIGN(const std::optional<JsonObject> maybe, json.ObjectOrNull("audio_config"));
+  if (!wanted || !maybe.has_value()) return none;
+  const JsonObject& a = *maybe;
+  AudioConfig c;
+  MINICPM_ASSIGN(c.n_embed, a.IntOr("d_model", c.n_embed, 1, kMaxWidth));
+  MINICPM_ASSIGN(c.n_layers, a.IntOr("encoder_layers", c.n_layers, 1, kMaxLayers));
+  MINICPM_ASSIGN(c.n_heads, a.IntOr("encoder_attention_heads", c.n_heads, 1, kMaxWidth));
+  MINICPM_ASSIGN(c.n_ffn, a.IntOr("encoder_ffn_dim", c.n_ffn, 1, 8 * kMaxWidth));
+  MINICPM_ASSIGN(c.n_mels, a.IntOr("num_mel_bins", c.n_mels, 1, 512));
+  MINICPM_ASSIGN(c.n_positions, a.IntOr("max_source_positions", c.n_positions, 1, kMaxWidth));
+  if (c.n_embed % c.n_heads != 0) return a.Complain("encoder_attention_heads", "a divisor of d_model");
+  MINICPM_ASSIGN(const std::string act, a.StringOr("activation_function", "gelu"));
+  if (act != "gelu") return a.Complain("activation_function", "\"gelu\"");
+  MINICPM_ASSIGN(c.pool_step, json.IntOr("audio_pool_step", c.pool_step, 1, 1024));
+  MINICPM_ASSIGN(c.chunk_seconds, json.NumberOr("audio_chunk_length", c.chunk_seconds, -1e3, 1e3));
+  if (c.chunk_seconds > 0 && c.block_frames() < 1) {
+    return json.Complain("audio_chunk_length", "0 or less (no limit), or at least 0.02 (one frame)");
+  }
+  MINICPM_ASSIGN(c.stream_input, json.BoolOr("stream_input", false));
+  return std::optional<AudioConfig>(c);
+}
+
 Status ReadTriple(const JsonObject& json, const char* key, double min, float out[3]) {
   MINICPM_ASSIGN(const std::vector<double> values, json.NumberListOr(key, {out[0], out[1], out[2]}, min, 1e3));
   if (values.size() != 3) return json.Complain(key, "three numbers");
@@ -188,6 +215,7 @@ Result<ModelConfig> ParseModelConfig(const std::string& config_json, const std::
   MINICPM_ASSIGN(m.vision, ReadVision(config));
   MINICPM_ASSIGN(m.decoder, ReadDecoder(config, m.family));
   MINICPM_ASSIGN(m.resampler, ReadResampler(config, m));
+  MINICPM_ASSIGN(m.audio, ReadAudio(config, m.family));
   MINICPM_ASSIGN(const std::optional<JsonObject> slices, config.ObjectOrNull("slice_config"));
   if (slices.has_value()) MINICPM_TRY(ReadSlicing(*slices, m));
   MINICPM_ASSIGN(m.slice_mode, config.BoolOr("slice_mode", m.slice_mode));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,27 @@ struct ResamplerConfig {
   int64_t n_heads() const { return n_embed / kHeadDim; }
 };
 
+// Whisper's encoder and the pooling after it (audio_config and the audio_... keys; names of transformers'
+// WhisperConfig).
+struct AudioConfig {
+  int64_t n_embed = 1024;      // d_model, A
+  int64_t n_layers = 24;       // encoder_layers
+  int64_t n_heads = 16;        // encoder_attention_heads
+  int64_t n_ffn = 4096;        // encoder_ffn_dim, Fa
+  int64_t n_mels = 80;         // num_mel_bins
+  int64_t n_positions = 1500;  // max_source_positions: frames that one piece or one run of the cache may have
+  float eps = 1e-5f;           // nn.LayerNorm's default: not in the file
+  int64_t pool_step = 5;       // audio_pool_step: frames averaged into one row
+  double chunk_seconds = 1.0;  // audio_chunk_length: what a frame may look ahead within; <= 0: everything
+  bool stream_input = false;   // stream_input: spans are filled in order from all pieces of a sample
+  int64_t head_dim() const { return n_embed / n_heads; }
+  // Frames (20 ms each) of one block of the mask; 0: every frame sees every other.
+  int64_t block_frames() const { return chunk_seconds > 0 ? static_cast<int64_t>(chunk_seconds * 50) : 0; }
+  // After the stride-2 convolution, and after pooling (src/audio/token_count.h has the same formulas for 5).
+  static int64_t n_frames(int64_t n_mel_frames) { return (n_mel_frames + 1) / 2; }
+  int64_t n_rows(int64_t frames) const { return frames / pool_step; }
+};
+
 // Qwen2 / Qwen3 decoder (top level of config.json; attribute names of transformers' Qwen2Config, Qwen3Config).
 struct DecoderConfig {
   int64_t n_embed = 0;  // hidden_size, E
@@ -65,6 +87,7 @@ struct ModelConfig {
   VisionConfig vision;
   ResamplerConfig resampler;
   DecoderConfig decoder;
+  std::optional<AudioConfig> audio;  // o 4.5, unless config.json has no audio_config or says init_audio false
   // Preprocessing (preprocessor_config.json wins over slice_config of config.json where both speak).
   int64_t max_slices = 9;
   int64_t scale_resolution = 448;

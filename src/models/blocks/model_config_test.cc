@@ -81,6 +81,65 @@ TEST(ModelConfig, PreprocessorWinsForSlicing) {
   EXPECT_FLOAT_EQ(m->image_mean[1], 0.2f);
 }
 
+// MiniCPM-o 4.5: the language and vision values of V 4.5 and an ear.
+std::string O45(const std::string& audio, const std::string& extra = "") {
+  return Replace(Replace(V45(R"("audio_config": {)" + audio + "}" + extra), "minicpmv", "minicpmo"),
+                 R"("batch_3d_resampler": true, )", "");
+}
+
+TEST(ModelConfig, ReadsTheAudioTower) {
+  const auto m =
+      ParseModelConfig(O45(R"("d_model": 72, "encoder_layers": 2, "encoder_attention_heads": 3, "encoder_ffn_dim": 200,
+             "num_mel_bins": 128, "max_source_positions": 750)",
+                           R"(, "audio_pool_step": 2, "audio_chunk_length": 0.3, "stream_input": true)"),
+                       "", "");
+  ASSERT_TRUE(m.has_value()) << m.error().message;
+  ASSERT_TRUE(m->audio.has_value());
+  const AudioConfig& a = *m->audio;
+  EXPECT_EQ(a.n_embed, 72);
+  EXPECT_EQ(a.n_layers, 2);
+  EXPECT_EQ(a.head_dim(), 24);
+  EXPECT_EQ(a.n_ffn, 200);
+  EXPECT_EQ(a.n_mels, 128);
+  EXPECT_EQ(a.n_positions, 750);
+  EXPECT_EQ(a.pool_step, 2);
+  EXPECT_EQ(a.block_frames(), 15);
+  EXPECT_TRUE(a.stream_input);
+  EXPECT_FLOAT_EQ(a.eps, 1e-5f);
+}
+
+TEST(ModelConfig, AudioDefaultsAreTheReleases) {
+  const auto m = ParseModelConfig(O45(""), "", "");
+  ASSERT_TRUE(m.has_value()) << m.error().message;
+  ASSERT_TRUE(m->audio.has_value());
+  EXPECT_EQ(m->audio->n_embed, 1024);
+  EXPECT_EQ(m->audio->n_layers, 24);
+  EXPECT_EQ(m->audio->head_dim(), 64);
+  EXPECT_EQ(m->audio->block_frames(), 50);
+  EXPECT_EQ(m->audio->n_rows(AudioConfig::n_frames(3000)), 300);
+  EXPECT_EQ(m->audio->n_rows(AudioConfig::n_frames(8)), 0);
+  EXPECT_EQ(m->audio->n_rows(AudioConfig::n_frames(9)), 1);
+}
+
+TEST(ModelConfig, NotEveryModelHears) {
+  EXPECT_FALSE(ParseModelConfig(V45(R"("audio_config": {})"), "", "")->audio.has_value());
+  EXPECT_FALSE(ParseModelConfig(O45("", R"(, "init_audio": false)"), "", "")->audio.has_value());
+  EXPECT_FALSE(ParseModelConfig(Replace(O45(""), "audio_config", "no_config"), "", "")->audio.has_value());
+}
+
+TEST(ModelConfig, WrongAudioValuesAreNamed) {
+  EXPECT_THAT(ErrorOf(O45(R"("d_model": 0)")), HasSubstr("d_model"));
+  EXPECT_THAT(ErrorOf(O45(R"("encoder_layers": "2")")), HasSubstr("encoder_layers"));
+  EXPECT_THAT(ErrorOf(O45(R"("encoder_attention_heads": 7)")), HasSubstr("divisor of d_model"));
+  EXPECT_THAT(ErrorOf(O45(R"("encoder_ffn_dim": 1e30)")), HasSubstr("encoder_ffn_dim"));
+  EXPECT_THAT(ErrorOf(O45(R"("num_mel_bins": 100000)")), HasSubstr("num_mel_bins"));
+  EXPECT_THAT(ErrorOf(O45(R"("max_source_positions": -1)")), HasSubstr("max_source_positions"));
+  EXPECT_THAT(ErrorOf(O45(R"("activation_function": "relu")")), HasSubstr("activation_function"));
+  EXPECT_THAT(ErrorOf(O45("", R"(, "audio_pool_step": 0)")), HasSubstr("audio_pool_step"));
+  EXPECT_THAT(ErrorOf(O45("", R"(, "audio_chunk_length": 0.001)")), HasSubstr("audio_chunk_length"));
+  EXPECT_THAT(ErrorOf(O45("", R"(, "audio_config": 3)")), HasSubstr("audio_config"));
+}
+
 TEST(ModelConfig, WrongValuesAreNamed) {
   EXPECT_THAT(ErrorOf("{"), HasSubstr("config.json"));
   EXPECT_THAT(ErrorOf("{}"), HasSubstr("model_type"));
