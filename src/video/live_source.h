@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "image/image.h"
@@ -36,8 +37,11 @@ class LiveSource {
  public:
   virtual ~LiveSource() = default;
   // The newest frame that was not fetched yet; waits for one. nullopt: the source ended, or `cancel` was set (looked at
-  // about ten times a second). Errors: the source broke (kIo, kCorrupt), one sentence naming it.
+  // about ten times a second). Errors: the source broke (kIo, kCorrupt), one sentence naming it; it has ended then.
   virtual Result<std::optional<LiveFrame>> Next(const std::atomic<bool>* cancel) = 0;
+  // What went wrong without ending the source, since the last call: a folder's file that stays broken, one sentence
+  // each.
+  virtual std::vector<std::string> TakeWarnings() { return {}; }
   // Frames that arrived so far, dropped ones included.
   virtual int64_t n_arrived() const = 0;
   // Average frames per second as the source says, 0 when it does not.

@@ -89,6 +89,7 @@ typedef struct MinicpmMediaApi {
                         MinicpmMediaInfo* info, MinicpmMediaError* error);
   // rgb: 3 * info.width * info.height bytes
   int32_t (*video_frame)(MinicpmMediaVideo* video, int64_t index, uint8_t* rgb, MinicpmMediaError* error);
+  double (*video_time)(const MinicpmMediaVideo* video, int64_t index);  // seconds from the first frame
   void (*video_close)(MinicpmMediaVideo* video);
 
   // The first sound track from end to end. END: the file has none.

@@ -44,6 +44,7 @@ class PluginReader : public VideoReader {
     if (code != MINICPM_MEDIA_DONE) return PluginError(name_, code, error);
     return image;
   }
+  double TimeOf(int64_t index) const override { return api_->video_time(video_, index); }
 
  private:
   const MinicpmMediaApi* api_;

@@ -38,6 +38,8 @@ class VideoReader {
   // Frame `index` in the order of presentation, decoded. Cheap when indices ascend; a smaller one than last time starts
   // again from a place before it. Requires: 0 <= index < n_frames. Errors: kCorrupt where the file is broken.
   virtual Result<Image> Frame(int64_t index) = 0;
+  // When it is shown, in seconds from the first frame. Requires: as Frame.
+  virtual double TimeOf(int64_t index) const { return static_cast<double>(index) / info().fps; }
 };
 
 // Uncompressed Y4M and MJPEG in AVI are read by this program itself; everything else needs the plugin (null: not
