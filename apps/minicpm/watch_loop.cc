@@ -26,6 +26,7 @@ class Loop {
   Result<WatchSummary> Run() {
     while (!Cancelled()) {
       MINICPM_ASSIGN(const std::optional<LiveFrame> frame, source_.Next(cancel_));
+      for (const std::string& sentence : source_.TakeWarnings()) sink_.OnWarning(sentence);
       if (!frame.has_value() || (rules_.stop_after_s > 0 && frame->time_s >= rules_.stop_after_s)) break;
       ++summary_.n_looked_at;
       dropped_ += frame->number - last_number_ - 1;

@@ -196,6 +196,13 @@ TEST(WatchLoop, ErrorsOfTheSourceAndTheSinkEndIt) {
   EXPECT_THAT(sink.answerer.asked, ElementsAre(0));
 }
 
+TEST(WatchLoop, WarningsOfTheSourceArePassedOn) {
+  Bench s(2, 10);
+  s.source.warnings = {"part-7.jpg: broken"};
+  s.RunWell();
+  EXPECT_THAT(s.sink.warnings, ElementsAre("part-7.jpg: broken"));
+}
+
 TEST(WatchLoop, ASourceWithoutFramesIsNoAnswer) {
   Bench s(0, 10);
   EXPECT_EQ(s.RunWell().n_answers, 0);

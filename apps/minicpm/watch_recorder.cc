@@ -34,7 +34,9 @@ Status OverlayRecorder::Add(const LiveFrame& frame) {
   if (alert_) style.box = {200, 0, 0};
   drawer_->Draw(caption_, style, image);
   last_s_ = std::max(last_s_, frame.time_s);
-  Status written = writer_->Write(image, last_s_ - first_s_);
+  const double shown_s = options_.evenly ? static_cast<double>(n_frames_) / options_.fps : last_s_ - first_s_;
+  ++n_frames_;
+  Status written = writer_->Write(image, shown_s);
   if (!written.has_value()) {
     options_.warn("--save-video: " + written.error().message + "; the watching goes on without recording");
     failure_ = std::move(written).error();

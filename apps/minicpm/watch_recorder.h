@@ -2,6 +2,7 @@
 // codecs (video/video_writer.h) or for drawing (image/draw_text.h).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,6 +21,7 @@ class OverlayRecorder {
  public:
   struct Options {
     double fps = 10;
+    bool evenly = false;  // each frame for 1 / fps seconds, whatever its time (pictures of a folder)
     std::function<Result<std::unique_ptr<VideoWriter>>(const VideoWriterOptions&)> open;  // at the first frame
     std::function<void(const std::string&)> warn;
   };
@@ -47,6 +49,7 @@ class OverlayRecorder {
   int height_ = 0;
   double first_s_ = 0;
   double last_s_ = 0;
+  int64_t n_frames_ = 0;
 };
 
 // `image` made to fit into width x height, centred on black.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 namespace minicpm::cli {
@@ -74,6 +75,10 @@ Result<std::optional<LiveFrame>> ReconnectingSource::Next(const std::atomic<bool
     if (source_ != nullptr) {
       auto frame = source_->Next(cancel);
       n_arrived_ = n_before_ + source_->n_arrived();
+      {
+        const std::lock_guard lock(mutex_);
+        std::ranges::move(source_->TakeWarnings(), std::back_inserter(warnings_));
+      }
       if (frame.has_value() && frame->has_value()) return Continue(std::move(**frame));
       if (Set(cancel)) return std::nullopt;
       error = frame.has_value() ? Error{ErrorCode::kIo, "the stream ended"} : std::move(frame).error();
@@ -81,6 +86,11 @@ Result<std::optional<LiveFrame>> ReconnectingSource::Next(const std::atomic<bool
     MINICPM_ASSIGN(const bool open, Reopen(std::move(error), cancel));
     if (!open) return std::nullopt;
   }
+}
+
+std::vector<std::string> ReconnectingSource::TakeWarnings() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(warnings_, {});
 }
 
 ObservedSource::ObservedSource(LiveSource& source, Observer on_frame)

@@ -11,14 +11,15 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/status.h"
 #include "video/live_source.h"
 
 namespace minicpm::cli {
 
-// Opens the source again when it fails or ends, after 1, 2, 4 ... 30 s. Frames go on being counted, and their time goes
-// on as the wall clock did.
+// Threads: Next by one user, the others from any thread. Opens the source again when it fails or ends, after 1, 2, 4
+// ... 30 s. Frames go on being counted, and their time goes on as the wall clock did.
 class ReconnectingSource : public LiveSource {
  public:
   struct Options {
@@ -33,6 +34,7 @@ class ReconnectingSource : public LiveSource {
   ReconnectingSource(std::unique_ptr<LiveSource> source, Options options);
 
   Result<std::optional<LiveFrame>> Next(const std::atomic<bool>* cancel) override;
+  std::vector<std::string> TakeWarnings() override;
   int64_t n_arrived() const override { return n_arrived_.load(); }
   double fps() const override { return fps_; }
 
@@ -54,6 +56,8 @@ class ReconnectingSource : public LiveSource {
   double time_offset_s_ = 0;
   double last_time_s_ = 0;  // of the last frame that was handed out
   int64_t last_unix_ms_ = 0;
+  std::mutex mutex_;  // guards warnings_, which another thread may take
+  std::vector<std::string> warnings_;
 };
 
 // Fetches frames on a thread of its own, shows each to `on_frame` there, and hands out the newest.
@@ -68,6 +72,7 @@ class ObservedSource : public LiveSource {
 
   // Errors: also the observer's.
   Result<std::optional<LiveFrame>> Next(const std::atomic<bool>* cancel) override;
+  std::vector<std::string> TakeWarnings() override { return source_.TakeWarnings(); }
   int64_t n_arrived() const override { return source_.n_arrived(); }
   double fps() const override { return source_.fps(); }
 

@@ -120,6 +120,17 @@ TEST(ReconnectingSource, AnInterruptEndsTheWaiting) {
   EXPECT_EQ(flaky.n_opened, 0);
 }
 
+TEST(ReconnectingSource, KeepsTheWarningsOfSourcesThatAreGone) {
+  Flaky flaky;
+  auto first = std::make_unique<FakeSource>(flaky.clock, 1, 100);
+  first->warnings = {"a picture was lost"};
+  ReconnectingSource source(std::move(first), flaky.Options());
+  NextFrame(source);
+  NextFrame(source);
+  EXPECT_THAT(source.TakeWarnings(), ElementsAre("a picture was lost"));
+  EXPECT_THAT(source.TakeWarnings(), IsEmpty());
+}
+
 TEST(ReconnectingSource, AStreamThatEndsIsOpenedAgain) {
   Flaky flaky;
   ReconnectingSource source(std::make_unique<FakeSource>(flaky.clock, 1, 100), flaky.Options());
@@ -223,11 +234,12 @@ struct Recording {
   std::vector<std::string> warnings;
   std::unique_ptr<OverlayRecorder> recorder;
 
-  Recording() {
+  explicit Recording(bool evenly = false) {
     auto drawer = TextDrawer::Create("");
     EXPECT_TRUE(drawer.has_value()) << drawer.error().message;
     OverlayRecorder::Options options;
     options.fps = 25;
+    options.evenly = evenly;
     options.open = [this](const VideoWriterOptions& o) -> Result<std::unique_ptr<VideoWriter>> {
       video.options = o;
       return std::make_unique<FakeWriter>(video);
@@ -261,6 +273,12 @@ TEST(OverlayRecorder, DrawsTheNewestCaptionOnEveryFrame) {
   const auto first_pixel_of_last_row = [](const Image& image) { return &image.rgb[size_t{3} * 160 * 119]; };
   EXPECT_GT(first_pixel_of_last_row(r.video.frames[2])[0], 100) << "an alert stands on red";
   EXPECT_LT(first_pixel_of_last_row(r.video.frames[1])[0], 90);
+}
+
+TEST(OverlayRecorder, PicturesOfAFolderAreShownOneAfterTheOther) {
+  Recording r(true);
+  for (const double time_s : {0.0, 86'400.0, 86'400.0}) EXPECT_TRUE(r.Add(time_s).has_value());
+  EXPECT_THAT(r.video.times, ElementsAre(0, 0.04, 0.08));
 }
 
 TEST(OverlayRecorder, FitsOtherSizesIntoTheFirst) {

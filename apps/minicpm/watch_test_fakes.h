@@ -33,6 +33,7 @@ class FakeSource : public LiveSource {
 
   std::function<Image(int64_t number)> picture = [](int64_t) { return PlainImage(8, 8, 100); };
   std::optional<Error> error_at_end;
+  std::vector<std::string> warnings;
 
   Result<std::optional<LiveFrame>> Next(const std::atomic<bool>* cancel) override {
     if (cancel != nullptr && *cancel) return std::nullopt;
@@ -51,6 +52,7 @@ class FakeSource : public LiveSource {
     frame.image = picture(number);
     return frame;
   }
+  std::vector<std::string> TakeWarnings() override { return std::exchange(warnings, {}); }
   int64_t n_arrived() const override { return last_ + 1; }
   double fps() const override { return 1000.0 / static_cast<double>(period_ms_); }
 
