@@ -1,5 +1,5 @@
-// DecodeAudio and LoadAudio: limits on bytes and seconds, libsndfile on bytes in memory. Not for MP3 (mp3.cc),
-// changing rates (sound_converter.cc) or telling formats apart (container.cc).
+// DecodeAudio and LoadAudio: limits on bytes and seconds, libsndfile on bytes in memory. Not for MP3 and Vorbis
+// (mp3.cc, vorbis.cc), changing rates (sound_converter.cc) or telling formats apart (container.cc).
 #include "audio/audio.h"
 
 #include <sndfile.h>
@@ -14,6 +14,7 @@
 
 #include "audio/container.h"
 #include "audio/mp3.h"
+#include "audio/vorbis.h"
 
 namespace minicpm {
 namespace {
@@ -101,10 +102,12 @@ Result<Samples> Decode(std::span<const std::byte> bytes, const std::string& name
   const SoundFormat format = SoundFormatOf(bytes);
   if (format == SoundFormat::kNone) {
     const std::string_view head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return Fail(ErrorCode::kUnsupported,
-                name + ": not a WAV, FLAC, Ogg or MP3 sound (it begins with \"" + Printable(head, 8) + "\")");
+    return Fail(
+        ErrorCode::kUnsupported,
+        name + ": not a WAV, FLAC, Ogg (Vorbis, Opus) or MP3 sound (it begins with \"" + Printable(head, 8) + "\")");
   }
   MINICPM_ASSIGN(const std::optional<Patch> patch, CheckWhole(bytes, format, name));
+  if (format == SoundFormat::kVorbis) return DecodeVorbis(bytes, name, limits);
   if (format == SoundFormat::kMp3) return DecodeMp3(bytes, name, limits);
   SF_VIRTUAL_IO io = {.get_filelen = Length, .seek = Seek, .read = Read, .write = nullptr, .tell = Tell};
   MemoryFile file{.bytes = bytes, .patch = patch};

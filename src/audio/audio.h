@@ -22,7 +22,7 @@ struct AudioLimits {
 // Samples in [-1, 1] at kAudioSampleRate, one channel.
 using Samples = std::vector<float>;
 
-// Whether the bytes begin as one of the formats above (an Ogg file may still hold something else). Headerless samples
+// Whether the bytes begin as one of the formats above (of what Ogg may hold: Vorbis, Opus, FLAC). Headerless samples
 // are never guessed.
 bool IsSoundFile(std::span<const std::byte> bytes);
 

@@ -123,6 +123,19 @@ Result<std::optional<Patch>> CheckWav(std::string_view text, const std::string& 
   return BrokenSound(name, SoundFormat::kWav, "the file ends before its samples begin");
 }
 
+// By the first packet of the first page.
+SoundFormat OggContent(std::string_view text) {
+  constexpr size_t kPageHeader = 27;
+  if (text.size() < kPageHeader) return SoundFormat::kNone;
+  const size_t at = kPageHeader + static_cast<uint8_t>(text[kPageHeader - 1]);
+  const std::string_view packet = text.substr(std::min(at, text.size()));
+  if (packet.starts_with("\x01vorbis"sv)) return SoundFormat::kVorbis;
+  const bool other = packet.starts_with("OpusHead"sv) || packet.starts_with(
+                                                             "\x7f"
+                                                             "FLAC"sv);
+  return other ? SoundFormat::kOtherOgg : SoundFormat::kNone;
+}
+
 // Ogg: whole pages to the end. What stands between or after pages is left to the decoder.
 Status CheckOgg(std::string_view text, const std::string& name) {
   constexpr size_t kPageHeader = 27;
@@ -138,7 +151,7 @@ Status CheckOgg(std::string_view text, const std::string& name) {
       }
     }
     if (length > left) {
-      return BrokenSound(name, SoundFormat::kOgg,
+      return BrokenSound(name, SoundFormat::kOtherOgg,
                          "the file ends too early: its last page has at least " + std::to_string(length) + " bytes, " +
                              std::to_string(left) + " are there");
     }
@@ -157,7 +170,7 @@ SoundFormat SoundFormatOf(std::span<const std::byte> bytes) {
       text.substr(8, 4) == "WAVE"sv) {
     return SoundFormat::kWav;
   }
-  if (riff == "OggS"sv) return SoundFormat::kOgg;
+  if (riff == "OggS"sv) return OggContent(text);
   const std::string_view sound = text.substr(TagBytes(text));
   if (sound.starts_with("fLaC"sv)) return SoundFormat::kFlac;
   return IsMpegAudio(sound) ? SoundFormat::kMp3 : SoundFormat::kNone;
@@ -169,7 +182,8 @@ const char* NameOf(SoundFormat format) {
       return "WAV";
     case SoundFormat::kFlac:
       return "FLAC";
-    case SoundFormat::kOgg:
+    case SoundFormat::kVorbis:
+    case SoundFormat::kOtherOgg:
       return "Ogg";
     case SoundFormat::kMp3:
       return "MP3";
@@ -181,7 +195,11 @@ const char* NameOf(SoundFormat format) {
 
 Result<std::optional<Patch>> CheckWhole(std::span<const std::byte> bytes, SoundFormat format, const std::string& name) {
   if (format == SoundFormat::kWav) return CheckWav(Text(bytes), name);
-  if (format == SoundFormat::kOgg) MINICPM_TRY(CheckOgg(Text(bytes), name));
+  if (format == SoundFormat::kVorbis || format == SoundFormat::kOtherOgg) MINICPM_TRY(CheckOgg(Text(bytes), name));
+  // libsndfile would try the Vorbis stream, and lose some memory each time its headers are broken.
+  if (format == SoundFormat::kOtherOgg && Text(bytes).contains("\x01vorbis"sv)) {
+    return Fail(ErrorCode::kUnsupported, name + ": the Ogg file holds several streams, which is not supported");
+  }
   return std::nullopt;
 }
 

@@ -13,9 +13,10 @@
 
 namespace minicpm {
 
-enum class SoundFormat { kNone, kWav, kFlac, kOgg, kMp3 };
+enum class SoundFormat { kNone, kWav, kFlac, kVorbis, kOtherOgg, kMp3 };
 
-// By the first bytes; ID3 tags in front of FLAC and MP3 are skipped. Raw samples are never guessed.
+// By the first bytes; kOtherOgg is Opus or FLAC in Ogg, no other content of Ogg is sound here. ID3 tags in front of
+// FLAC and MP3 are skipped. Raw samples are never guessed.
 SoundFormat SoundFormatOf(std::span<const std::byte> bytes);
 // "WAV"; "" for kNone.
 const char* NameOf(SoundFormat format);

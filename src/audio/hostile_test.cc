@@ -184,6 +184,13 @@ TEST_F(Headers, AnOggThatClaimsToBeEndless) {
   ExpectSane(DecodeAudio(bytes, "x", kSmall), "position of the last page");
 }
 
+TEST_F(Headers, AnOggWithTwoStreams) {
+  std::vector<std::byte> bytes = ReadTestSound("opus_16000.opus");
+  const std::vector<std::byte> other = ReadTestSound("vorbis_16000.ogg");
+  bytes.insert(bytes.end(), other.begin(), other.end());
+  ExpectError(bytes, ErrorCode::kUnsupported, "several streams");
+}
+
 TEST_F(Headers, SamplesThatAreNoNumbers) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<std::byte> bytes = ReadTestSound("f32_16000.wav");
