@@ -60,19 +60,21 @@ ReasoningSplitter::Pieces ReasoningSplitter::Finish() { return Advance(SplitReas
 AnswerPrinter::AnswerPrinter(Console& console, const Prompt& prompt, const Options& options)
     : console_(console), prompt_(prompt), options_(options), splitter_(prompt.starts_inside_think) {}
 
-void AnswerPrinter::OnViewEncoded(int64_t done, int64_t total, double ms) {
+void AnswerPrinter::OnViewEncoded(const ViewProgress& p) {
   if (!console_.shows_progress()) return;
-  // The views of this call are the last `total` ones of the prompt: a session encodes what it does not hold yet.
-  const auto n_spans = static_cast<int64_t>(prompt_.spans.size());
-  const int64_t index = n_spans - total + done - 1;
-  if (index < 0 || index >= n_spans) {
-    console_.Progress(
-        Format("view %lld/%lld encoded in %.0f ms", static_cast<long long>(done), static_cast<long long>(total), ms));
+  const PromptMedia& medium = prompt_.media[p.media];
+  if (medium.kind == MediaKind::kFrames) {
+    // Hundreds of frames are one line that changes.
+    console_.Transient(Format("video: view %lld/%lld encoded in %.0f ms", static_cast<long long>(p.done),
+                              static_cast<long long>(p.total), p.ms));
     return;
   }
-  const MediaSpan& span = prompt_.spans[static_cast<size_t>(index)];
-  console_.Progress(Format("image %zu/%zu: view %d/%d encoded in %.0f ms", span.media + 1, prompt_.media.size(),
-                           span.view + 1, prompt_.media[span.media].plan.n_views(), ms));
+  console_.Progress(Format("image %zu/%zu: view %d/%d encoded in %.0f ms", p.media + 1, prompt_.media.size(),
+                           p.view + 1, medium.plan.n_views(), p.ms));
+}
+
+void AnswerPrinter::OnSoundEncoded(double done_s, double total_s) {
+  console_.Transient(Format("sound: %.0f of %.0f s encoded", done_s, total_s));
 }
 
 void AnswerPrinter::OnPrefill(int64_t done, int64_t total) {
@@ -106,6 +108,7 @@ std::string SummaryLine(const GenerationResult& result) {
   if (result.image_encode_ms > 0 && result.n_image_views > 0) {
     line += Format("pictures %.1f s, ", result.image_encode_ms / 1000);
   }
+  if (result.audio_encode_ms > 0) line += Format("sound %.1f s, ", result.audio_encode_ms / 1000);
   const auto n = static_cast<long long>(result.token_ids.size());
   line += Format("prompt %.1f s, %lld tokens in %.1f s", result.prefill_ms / 1000, n, result.decode_ms / 1000);
   if (n > 1 && result.decode_ms > 0) {

@@ -42,7 +42,8 @@ class AnswerPrinter : public GenerationListener {
   // Lifetime: console and prompt outlive this.
   AnswerPrinter(Console& console, const Prompt& prompt, const Options& options);
 
-  void OnViewEncoded(int64_t done, int64_t total, double ms) override;
+  void OnViewEncoded(const ViewProgress& progress) override;
+  void OnSoundEncoded(double done_s, double total_s) override;
   void OnPrefill(int64_t done, int64_t total) override;
   void OnText(std::string_view text) override;
   // Prints what was held back and ends the line.

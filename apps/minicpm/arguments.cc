@@ -110,6 +110,16 @@ CLI::Option* AddTextList(CLI::App& app, const std::string& names, std::vector<st
       ->allow_extra_args(false);
 }
 
+CLI::Option* AddTextEach(CLI::App& app, const std::string& names, std::function<void(const std::string&)> take,
+                         const std::string& help, const std::string& value_name) {
+  return app.add_option_function<std::string>(names, std::move(take), Wrapped(help))
+      ->type_name(value_name)
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->trigger_on_parse()
+      ->allow_extra_args(false);
+}
+
 CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::string& value,
                        const std::vector<std::string>& choices, const std::string& help) {
   std::string value_name;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@ CLI::Option* AddOptionalText(CLI::App& app, const std::string& names, std::optio
                              const std::string& help, const std::string& value_name);
 // May be given several times; every time with one value.
 CLI::Option* AddTextList(CLI::App& app, const std::string& names, std::vector<std::string>& values,
+                         const std::string& help, const std::string& value_name);
+// The same, but `take` is called at every time, so that the order among several such options is kept.
+CLI::Option* AddTextEach(CLI::App& app, const std::string& names, std::function<void(const std::string&)> take,
                          const std::string& help, const std::string& value_name);
 CLI::Option* AddChoice(CLI::App& app, const std::string& names, std::string& value,
                        const std::vector<std::string>& choices, const std::string& help);

@@ -18,6 +18,7 @@
 #include "interrupt.h"
 #include "line_editor.h"
 #include "loaded_model.h"
+#include "media_loader.h"
 #include "messages.h"
 #include "options.h"
 #include "os/atomic_file.h"
@@ -37,7 +38,9 @@ Examples:
   printf '/image part.png\nIs there a scratch?\nWhere?\n' | minicpm chat models/MiniCPM-V-4_5 --temperature 0)";
 
 constexpr const char* kHelp =
-    "/image FILE   attach a picture to the next message; several are possible\n"
+    "/image FILE   attach a picture to the next message; several media are possible\n"
+    "/audio FILE   attach sound (o 4.5); an empty line sends it\n"
+    "/video FILE   attach a video\n"
     "/system TEXT  set the system message; without TEXT remove it\n"
     "/reset        forget the conversation, keep the system message\n"
     "/history      show the conversation so far\n"
@@ -51,7 +54,7 @@ constexpr const char* kHelp =
 struct ChatFlags {
   std::string model;
   std::optional<std::string> prompt;
-  std::vector<std::string> images;
+  MediaFlags media;
   std::optional<std::string> messages;
   std::string history_file;
   GenerationFlags generation;
@@ -60,7 +63,7 @@ struct ChatFlags {
 void AddOptions(CLI::App& app, ChatFlags& f) {
   AddText(app, "MODEL", f.model, "folder of an official checkpoint, or a bundle", "")->required();
   AddOptionalText(app, "-p,--prompt", f.prompt, "the first message", "TEXT");
-  AddTextList(app, "--image", f.images, "a picture for the first message; may be given several times", "FILE");
+  AddMediaOptions(app, f.media, "for the first message");
   AddOptionalText(app, "--messages", f.messages,
                   "go on with this conversation (OpenAI-style messages JSON, as /save writes)", "FILE");
   AddText(app, "--history", f.history_file, "keep typed lines in this file for the next time (default: in memory only)",
@@ -86,13 +89,19 @@ std::string TypedPath(std::string_view text) {
 // The conversation, and what the lines do to it. Every method that returns a Status leaves the conversation usable.
 class Chat {
  public:
-  Chat(const ChatFlags& flags, LoadedModel model, Console& console)
-      : flags_(flags), model_(std::move(model)), console_(console), seed_(ChooseSeed(flags.generation)) {}
+  // Lifetime: all but `model` outlive this.
+  Chat(const ChatFlags& flags, MediaLoader& loader, LoadedModel model, Console& console)
+      : flags_(flags),
+        loader_(loader),
+        model_(std::move(model)),
+        console_(console),
+        seed_(ChooseSeed(flags.generation)) {}
 
   Status Begin(Conversation conversation) {
     conversation_ = std::move(conversation);
     if (flags_.generation.system.has_value()) SetSystem(conversation_, *flags_.generation.system);
-    for (const std::string& path : flags_.images) MINICPM_TRY(Attach(path));
+    if (model_.engine->hears()) MINICPM_TRY(LoadVideoSounds(conversation_));
+    for (const MediaFlags::File& file : flags_.media.files) MINICPM_TRY(Attach(file.type, file.path));
     const bool open = !conversation_.messages.empty() && conversation_.messages.back().role != "assistant" &&
                       conversation_.messages.back().role != "system";
     if (flags_.prompt.has_value()) return Say(*flags_.prompt);
@@ -108,7 +117,9 @@ class Chat {
     const size_t space = line.find_first_of(" \t");
     const std::string command = line.substr(0, space);
     const std::string_view rest = space == std::string::npos ? "" : Trim(std::string_view(line).substr(space));
-    if (command == "/image") return Attach(TypedPath(rest));
+    if (command == "/image") return Attach(MediaType::kImage, TypedPath(rest));
+    if (command == "/audio") return Attach(MediaType::kAudio, TypedPath(rest));
+    if (command == "/video") return Attach(MediaType::kVideo, TypedPath(rest));
     if (command == "/system") return SetSystemText(std::string(rest));
     if (command == "/save") return Save(TypedPath(rest));
     if (!rest.empty() && command.size() > 1) {
@@ -132,13 +143,14 @@ class Chat {
   const LoadedModel& model() const { return model_; }
 
  private:
-  Status Attach(const std::string& path) {
-    if (path.empty()) return Fail(ErrorCode::kInvalidArgument, "/image: expected a file name");
-    MINICPM_ASSIGN(AddressedPicture picture, LoadPictureFile(path));
-    const Image& image = picture.image->image;
-    console_.Note(Printable(path, 400) + " (" + std::to_string(image.width) + " x " + std::to_string(image.height) +
-                  ") goes with the next message");
-    pending_.push_back(std::move(picture));
+  Status Attach(MediaType type, const std::string& path) {
+    if (path.empty()) return Fail(ErrorCode::kInvalidArgument, "expected a file name");
+    MINICPM_ASSIGN(AddressedMedia medium, loader_.LoadFile(type, path));
+    if (medium.part.video != nullptr && model_.engine->hears()) {
+      MINICPM_ASSIGN(medium.part.video, LoadVideoSound(medium.part.video));
+    }
+    console_.Note(Printable(path, 400) + " (" + Describe(medium.part) + ") goes with the next message");
+    pending_.push_back(std::move(medium));
     return {};
   }
 
@@ -159,19 +171,21 @@ class Chat {
     return {};
   }
 
+  static std::string Shown(const MessagePart& part) {
+    return std::string("[") + KindName(part) + " " + Printable(NameOfMedium(part), 400) + "]";
+  }
+
   Status ShowHistory() {
     std::string text;
     for (const Message& message : conversation_.messages) {
       text += message.role + ":";
       for (const MessagePart& part : message.parts) {
-        text += part.image != nullptr ? " [picture " + Printable(part.image->name, 400) + "]" : " " + part.text;
+        text += " " + (part.is_text() ? part.text : Shown(part));
       }
       for (const ToolCall& call : message.tool_calls) text += " [call of " + Printable(call.name) + "]";
       text += '\n';
     }
-    for (const AddressedPicture& picture : pending_) {
-      text += "next message: [picture " + Printable(picture.image->name, 400) + "]\n";
-    }
+    for (const AddressedMedia& medium : pending_) text += "next message: " + Shown(medium.part) + "\n";
     console_.Answer(text);
     return {};
   }
@@ -187,20 +201,20 @@ class Chat {
 
   Status Say(std::string text) {
     const size_t n_messages = conversation_.messages.size();
-    const size_t n_pictures = conversation_.pictures.size();
+    const size_t n_media = conversation_.media.size();
     Message message;
-    for (AddressedPicture& picture : pending_) {
-      message.parts.push_back({"", picture.image});
-      conversation_.pictures.push_back(std::move(picture));
+    for (AddressedMedia& medium : pending_) {
+      message.parts.push_back(medium.part);
+      conversation_.media.push_back(std::move(medium));
     }
     pending_.clear();
-    if (!text.empty()) message.parts.push_back({std::move(text), nullptr});
+    if (!text.empty()) message.parts.push_back({std::move(text)});
     conversation_.messages.push_back(std::move(message));
     Status status = Answer();
     const bool unanswered = conversation_.messages.back().role != "assistant";
     if (!status.has_value() || unanswered) {
       conversation_.messages.resize(n_messages);
-      conversation_.pictures.resize(n_pictures);
+      conversation_.media.resize(n_media);
       console_.Note("the message was not kept; /reset starts a new conversation");
     }
     return status;
@@ -210,6 +224,7 @@ class Chat {
   Status Answer() {
     PromptOptions prompt_options = ResolvePrompt(flags_.generation);
     prompt_options.tools_json = conversation_.tools_json;
+    prompt_options.video = ResolveVideoChoice(flags_.media);
     MINICPM_ASSIGN(const Prompt prompt, model_.engine->BuildPrompt(conversation_.messages, prompt_options));
     GenerationOptions options = ResolveGeneration(flags_.generation, model_.engine->default_sampling(),
                                                   seed_ + static_cast<uint64_t>(n_turns_));
@@ -225,7 +240,7 @@ class Chat {
     Explain(*result);
     SplitAnswer answer = SplitReasoning(result->text, prompt.starts_inside_think);
     if (result->token_ids.empty() && result->finish_reason == FinishReason::kCancelled) return {};
-    Message message{"assistant", {{std::move(answer.text), nullptr}}, std::nullopt, {}};
+    Message message{"assistant", {{std::move(answer.text)}}, std::nullopt, {}};
     if (!answer.reasoning.empty()) message.reasoning = std::move(answer.reasoning);
     conversation_.messages.push_back(std::move(message));
     return {};
@@ -251,11 +266,12 @@ class Chat {
   }
 
   const ChatFlags& flags_;
+  MediaLoader& loader_;
   LoadedModel model_;
   Console& console_;
   const uint64_t seed_;
   Conversation conversation_;
-  std::vector<AddressedPicture> pending_;
+  std::vector<AddressedMedia> pending_;
   int64_t n_turns_ = 0;
   bool done_ = false;
 };
@@ -301,8 +317,8 @@ bool Loop(Chat& chat, LineEditor& editor, Console& console) {
   return all_well && !AskedToLeave() && !console.out_failed();
 }
 
-Result<Conversation> FirstMessages(const ChatFlags& f) {
-  if (f.messages.has_value()) return ReadConversation(*f.messages);
+Result<Conversation> FirstMessages(const ChatFlags& f, MediaLoader& loader) {
+  if (f.messages.has_value()) return ReadConversation(*f.messages, loader);
   return Conversation();
 }
 
@@ -319,7 +335,8 @@ int ChatCommand(const Arguments& arguments) {
     console.Error(usage.error().message);
     return kExitUsage;
   }
-  auto first = FirstMessages(flags);
+  MediaLoader loader(flags.media);
+  auto first = FirstMessages(flags, loader);
   auto model = first.has_value() ? LoadModel(flags.model, flags.generation, console)
                                  : Result<LoadedModel>(std::unexpected(first.error()));
   if (!model.has_value()) {
@@ -328,7 +345,7 @@ int ChatCommand(const Arguments& arguments) {
   }
   CatchInterrupts();
   const bool terminal = isatty(STDIN_FILENO) == 1;
-  Chat chat(flags, std::move(*model), console);
+  Chat chat(flags, loader, std::move(*model), console);
   if (terminal) {
     console.Note(std::string(chat.model().engine->family_name()) + " on " +
                  std::to_string(chat.model().backend->n_threads()) + " threads (" + chat.model().backend->isa() +

@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "media_source.h"
 #include "os/mapped_file.h"
-#include "picture_source.h"
 
 namespace minicpm::cli {
 namespace {
@@ -68,7 +68,7 @@ Result<std::string> TextMember(const Json& object, const char* key, const std::s
 
 class Reader {
  public:
-  Reader(std::string name, const PictureLoader& load) : name_(std::move(name)), load_(load) {}
+  Reader(std::string name, const UrlLoader& load) : name_(std::move(name)), load_(load) {}
 
   Result<Conversation> Read(const Json& document) {
     const Json* list = &document;
@@ -127,7 +127,7 @@ class Reader {
 
   Status ReadContent(const Json& content, const std::string& where, Message& message) {
     if (content.is_string()) {
-      message.parts.push_back({content.get<std::string>(), nullptr});
+      message.parts.push_back({content.get<std::string>()});
       return {};
     }
     if (!content.is_array()) {
@@ -144,23 +144,38 @@ class Reader {
     MINICPM_ASSIGN(const std::string type, TextMember(part, "type", where));
     if (type == "text") {
       MINICPM_ASSIGN(std::string text, TextMember(part, "text", where));
-      message.parts.push_back({std::move(text), nullptr});
+      message.parts.push_back({std::move(text)});
       return {};
     }
-    if (type != "image_url") {
-      return Wrong(where, "\"type\" must be text or image_url, found \"" + Printable(type) + "\"");
+    const bool inline_audio = type == "input_audio";
+    if (!inline_audio && type != "image_url" && type != "audio_url" && type != "video_url") {
+      return Wrong(where, "\"type\" must be text, image_url, input_audio, audio_url or video_url, found \"" +
+                              Printable(type) + "\"");
     }
-    if (message.role == "system") return Wrong(where, "a system message cannot hold a picture");
-    const Json* image = Member(part, "image_url");
-    if (image == nullptr || !image->is_object()) {
-      return Wrong(where,
-                   "\"image_url\" must be an object {\"url\": ...}, found " + (image ? Found(*image) : "nothing"));
+    if (message.role == "system") {
+      const char* what = type == "image_url" ? "a picture" : type == "video_url" ? "a video" : "sound";
+      return Wrong(where, std::string("a system message cannot hold ") + what);
     }
-    MINICPM_ASSIGN(const std::string url, TextMember(*image, "url", where));
-    auto picture = load_(url, where);
-    if (!picture.has_value()) return Annotate(where, std::move(picture).error());
-    message.parts.push_back({"", picture->image});
-    out_.pictures.push_back(std::move(*picture));
+    const Json* medium = Member(part, type.c_str());
+    if (medium == nullptr || !medium->is_object()) {
+      return Wrong(where, "\"" + type + "\" must be an object " +
+                              (inline_audio ? "{\"data\": ..., \"format\": ...}" : "{\"url\": ...}") + ", found " +
+                              (medium ? Found(*medium) : "nothing"));
+    }
+    std::string url;
+    if (inline_audio) {  // "format" only repeats what the bytes say
+      MINICPM_ASSIGN(const std::string data, TextMember(*medium, "data", where));
+      url = "data:audio/x;base64," + data;
+    } else {
+      MINICPM_ASSIGN(url, TextMember(*medium, "url", where));
+    }
+    const MediaType kind = type == "image_url"   ? MediaType::kImage
+                           : type == "video_url" ? MediaType::kVideo
+                                                 : MediaType::kAudio;
+    auto loaded = load_(kind, url, where);
+    if (!loaded.has_value()) return Annotate(where, std::move(loaded).error());
+    message.parts.push_back(loaded->part);
+    out_.media.push_back(std::move(*loaded));
     return {};
   }
 
@@ -188,24 +203,29 @@ class Reader {
   }
 
   std::string name_;
-  const PictureLoader& load_;
+  const UrlLoader& load_;
   Conversation out_;
 };
 
+bool SameMedium(const MessagePart& a, const MessagePart& b) {
+  return a.image == b.image && a.audio == b.audio && a.video == b.video;
+}
+
 Json ContentOf(const Message& message, const Conversation& conversation) {
-  const bool only_text = message.parts.size() == 1 && message.parts[0].image == nullptr;
+  const bool only_text = message.parts.size() == 1 && message.parts[0].is_text();
   if (only_text) return message.parts[0].text;
   Json content = Json::array();
   for (const MessagePart& part : message.parts) {
-    if (part.image == nullptr) {
+    if (part.is_text()) {
       content.push_back({{"type", "text"}, {"text", part.text}});
       continue;
     }
     std::string url;
-    for (const AddressedPicture& picture : conversation.pictures) {
-      if (picture.image == part.image) url = picture.url;
+    for (const AddressedMedia& medium : conversation.media) {
+      if (SameMedium(medium.part, part)) url = medium.url;
     }
-    content.push_back({{"type", "image_url"}, {"image_url", {{"url", url}}}});
+    const char* type = part.image != nullptr ? "image_url" : part.audio != nullptr ? "audio_url" : "video_url";
+    content.push_back({{"type", type}, {type, {{"url", url}}}});
   }
   return content;
 }
@@ -221,39 +241,43 @@ Json MessageJson(const Message& message, const Conversation& conversation) {
   return json;
 }
 
-std::string Absolute(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  return error ? path : absolute.lexically_normal().string();
-}
-
 }  // namespace
 
-Result<Conversation> ParseConversation(std::string_view json, const std::string& name, const PictureLoader& load) {
+Result<Conversation> ParseConversation(std::string_view json, const std::string& name, const UrlLoader& load) {
   MINICPM_ASSIGN(const Json document, ParseJson(json, name));
   return Reader(name, load).Read(document);
 }
 
-Result<Conversation> ReadConversation(const std::string& path) {
+Result<Conversation> ReadConversation(const std::string& path, MediaLoader& loader) {
   MINICPM_ASSIGN(const std::string text, ReadWholeFile(path, kMaxFileBytes));
   const std::string folder = std::filesystem::path(path).parent_path().string();
-  const auto load = [&folder](const std::string& url, const std::string& name) -> Result<AddressedPicture> {
-    MINICPM_ASSIGN(const PictureSource source, ResolvePictureUrl(url, folder));
-    MINICPM_ASSIGN(auto image, LoadPicture(source, name));
-    return AddressedPicture{std::move(image), source.path.empty() ? url : Absolute(source.path)};
+  const auto load = [&](MediaType type, const std::string& url, const std::string& name) -> Result<AddressedMedia> {
+    MINICPM_ASSIGN(const MediaSource source, ResolveMediaUrl(url, folder));
+    if (!source.path.empty()) return loader.LoadFile(type, source.path);
+    MINICPM_ASSIGN(MessagePart part, loader.Load(type, source, name));
+    return AddressedMedia{std::move(part), url};
   };
   return ParseConversation(text, Printable(path, 400), load);
 }
 
-Result<AddressedPicture> LoadPictureFile(const std::string& path) {
-  MINICPM_ASSIGN(auto image, LoadPicture(PictureSource{path, {}}, path));
-  return AddressedPicture{std::move(image), Absolute(path)};
+Status LoadVideoSounds(Conversation& conversation) {
+  for (AddressedMedia& medium : conversation.media) {
+    const std::shared_ptr<const VideoInput> silent = medium.part.video;
+    if (silent == nullptr) continue;
+    MINICPM_ASSIGN(medium.part.video, LoadVideoSound(silent));
+    for (Message& message : conversation.messages) {
+      for (MessagePart& part : message.parts) {
+        if (part.video == silent) part.video = medium.part.video;
+      }
+    }
+  }
+  return {};
 }
 
 void SetSystem(Conversation& conversation, const std::string& text) {
   std::vector<Message>& messages = conversation.messages;
   if (!messages.empty() && messages.front().role == "system") messages.erase(messages.begin());
-  if (!text.empty()) messages.insert(messages.begin(), Message{"system", {{text, nullptr}}, std::nullopt, {}});
+  if (!text.empty()) messages.insert(messages.begin(), Message{"system", {{text}}, std::nullopt, {}});
 }
 
 std::string WriteConversation(const Conversation& conversation) {

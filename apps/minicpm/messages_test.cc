@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "picture_source.h"
+#include "media_source.h"
 #include "tests/support/temp_dir.h"
 
 namespace minicpm::cli {
@@ -13,10 +13,24 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Pretends that every address is a picture of 2 x 1 pixels, except those with "missing" in them.
-Result<AddressedPicture> FakeLoad(const std::string& url, const std::string& name) {
+// Pretends that every address is a picture of 2 x 1 pixels, three samples or a video of four seconds, except those with
+// "missing" in them.
+Result<AddressedMedia> FakeLoad(MediaType type, const std::string& url, const std::string& name) {
   if (url.find("missing") != std::string::npos) return Fail(ErrorCode::kNotFound, url + ": no such file");
-  return AddressedPicture{MakeImageInput(name, Image{2, 1, {1, 2, 3, 4, 5, 6}}), url};
+  MessagePart part;
+  if (type == MediaType::kAudio) {
+    part.audio = MakeAudioInput(name, {0.0f, 0.5f, -0.5f});
+    return AddressedMedia{part, url};
+  }
+  if (type == MediaType::kVideo) {
+    auto video = std::make_shared<VideoInput>();
+    video->name = name;
+    video->info.duration_s = 4;
+    part.video = video;
+    return AddressedMedia{part, url};
+  }
+  part.image = MakeImageInput(name, Image{2, 1, {1, 2, 3, 4, 5, 6}});
+  return AddressedMedia{part, url};
 }
 
 Result<Conversation> Parse(const std::string& json) { return ParseConversation(json, "m.json", FakeLoad); }
@@ -51,8 +65,37 @@ TEST(Messages, PartsKeepTheirOrder) {
   ASSERT_NE(parts[1].image, nullptr);
   EXPECT_EQ(parts[1].image->name, "m.json: message 1, part 2");
   EXPECT_EQ(parts[2].text, "after");
-  ASSERT_EQ(c->pictures.size(), 1u);
-  EXPECT_EQ(c->pictures[0].url, "a.png");
+  ASSERT_EQ(c->media.size(), 1u);
+  EXPECT_EQ(c->media[0].url, "a.png");
+}
+
+TEST(Messages, SoundAndVideo) {
+  const auto c = Parse(R"([{"role":"user","content":[
+      {"type":"video_url","video_url":{"url":"v.mp4"}},
+      {"type":"audio_url","audio_url":{"url":"a.wav"}},
+      {"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}]}])");
+  ASSERT_TRUE(c.has_value()) << c.error().message;
+  const auto& parts = c->messages[0].parts;
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_NE(parts[0].video, nullptr);
+  EXPECT_NE(parts[1].audio, nullptr);
+  EXPECT_NE(parts[2].audio, nullptr);
+  EXPECT_EQ(c->media[1].url, "a.wav");
+  EXPECT_EQ(c->media[2].url, "data:audio/x;base64,AAAA");
+  const auto again = Parse(WriteConversation(*c));
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  EXPECT_NE(again->messages[0].parts[0].video, nullptr);
+  EXPECT_EQ(again->media[2].url, c->media[2].url);
+}
+
+TEST(Messages, BrokenSoundAndVideo) {
+  const auto part = [](const std::string& json) { return ErrorOf(R"([{"role":"user","content":[)" + json + "]}]"); };
+  EXPECT_THAT(part(R"({"type":"input_audio","input_audio":"AAAA"})"), HasSubstr("\"data\""));
+  EXPECT_THAT(part(R"({"type":"input_audio","input_audio":{"format":"wav"}})"), HasSubstr("\"data\" must be a text"));
+  EXPECT_THAT(part(R"({"type":"video_url","video_url":{}})"), HasSubstr("\"url\" must be a text"));
+  EXPECT_THAT(part(R"({"type":"smell_url","smell_url":{}})"), HasSubstr("video_url, found \"smell_url\""));
+  EXPECT_THAT(ErrorOf(R"([{"role":"system","content":[{"type":"audio_url","audio_url":{"url":"a"}}]}])"),
+              HasSubstr("cannot hold sound"));
 }
 
 TEST(Messages, ToolsAndToolCalls) {
@@ -151,7 +194,7 @@ TEST(Messages, WhatIsWrittenIsReadBack) {
   ASSERT_TRUE(second.has_value()) << second.error().message << written;
   EXPECT_EQ(WriteConversation(*second), written);
   ASSERT_EQ(second->messages.size(), 3u);
-  EXPECT_EQ(second->pictures[0].url, "/p/a.png");
+  EXPECT_EQ(second->media[0].url, "/p/a.png");
   EXPECT_EQ(second->messages[1].parts[1].text, "q");
   EXPECT_EQ(second->messages[2].reasoning, "r");
   EXPECT_EQ(second->messages[2].tool_calls[0].arguments_json, "{\"x\":1}");
@@ -195,7 +238,7 @@ TEST(Base64, BrokenTextIsRefused) {
 }
 
 std::string PathOf(const std::string& url, const std::string& base = "/base") {
-  const auto source = ResolvePictureUrl(url, base);
+  const auto source = ResolveMediaUrl(url, base);
   if (!source.has_value()) return "error: " + source.error().message;
   return source->path.empty()
              ? "bytes: " + std::string(reinterpret_cast<const char*>(source->bytes.data()), source->bytes.size())
@@ -226,10 +269,9 @@ TEST(PictureUrls, Data) {
 }
 
 TEST(PictureUrls, NothingIsFetched) {
-  EXPECT_EQ(
-      PathOf("https://example.com/a.png"),
-      "error: picture URL \"https://example.com/a.png\": nothing is fetched from the network, expected a path or a "
-      "data: URL");
+  EXPECT_EQ(PathOf("https://example.com/a.png"),
+            "error: URL \"https://example.com/a.png\": nothing is fetched from the network, expected a path or a "
+            "data: URL");
   EXPECT_THAT(PathOf("HTTP://example.com/a.png"), HasSubstr("nothing is fetched"));
   EXPECT_THAT(PathOf("ftp://example.com/a.png"), HasSubstr("expected a path, a file:// or a data: URL"));
   for (const char* url : {"", "file://", "file:///a%00b", "file:///a%2", "file:///a%zz"}) {
@@ -241,15 +283,17 @@ TEST(MessagesFile, PicturesLieBesideIt) {
   const test::TempDir dir;
   const std::string path = dir.Write(
       "talk/m.json", R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"pic/dot.bmp"}}]}])");
-  EXPECT_THAT(ReadConversation(path).error().message, HasSubstr(dir.File("talk/pic/dot.bmp")));
+  const MediaFlags flags;
+  MediaLoader loader(flags);
+  EXPECT_THAT(ReadConversation(path, loader).error().message, HasSubstr(dir.File("talk/pic/dot.bmp")));
   // A 1 x 1 picture: file header, 40-byte info header, one padded row of blue, green, red.
   std::string bmp("BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\1\0\0\0\1\0\0\0\1\0\x18\0\0\0\0\0\4\0\0\0", 38);
   bmp += std::string(16, '\0') + std::string("\1\2\3\0", 4);
   dir.Write("talk/pic/dot.bmp", bmp);
-  const auto c = ReadConversation(path);
+  const auto c = ReadConversation(path, loader);
   ASSERT_TRUE(c.has_value()) << c.error().message;
   EXPECT_EQ(c->messages[0].parts[0].image->image.rgb, (std::vector<uint8_t>{3, 2, 1}));
-  EXPECT_EQ(c->pictures[0].url, dir.File("talk/pic/dot.bmp"));
+  EXPECT_EQ(c->media[0].url, dir.File("talk/pic/dot.bmp"));
 }
 
 }  // namespace

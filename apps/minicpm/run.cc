@@ -1,5 +1,6 @@
 // `minicpm run`: one question, one answer.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "console.h"
 #include "interrupt.h"
 #include "loaded_model.h"
+#include "media_loader.h"
 #include "messages.h"
 #include "options.h"
 #include "os/clock.h"
@@ -25,7 +27,8 @@ constexpr size_t kMaxPromptBytes = size_t{16} << 20;
 constexpr uint64_t kHashWithoutAsking = uint64_t{1} << 30;  // weights up to this size are hashed for --json
 
 constexpr const char* kExamples =
-    R"(Pictures come first, in the order given, then the prompt. JPEG, PNG, WebP, GIF (first frame), TIFF and BMP are read.
+    R"(Media come first, in the order given, then the prompt. Pictures: JPEG, PNG, WebP, GIF (first frame), TIFF and BMP. Sound:
+WAV, FLAC, OGG, Opus and MP3. Videos: Y4M, and AVI with MJPEG; everything else with the media plugin (docs/media.md).
 The answer goes to stdout as it comes; progress, notes and errors go to stderr.
 Exit code: 0 answered, 1 failed or interrupted (Ctrl-C; what there is has been printed), 2 wrong usage.
 
@@ -33,16 +36,17 @@ Examples:
   minicpm run models/MiniCPM-V-4_5 -p "What is in the image?" --image photo.jpg
   minicpm run models/MiniCPM-V-4_5 -p "Is the label straight? Answer yes or no." --image part.png --temperature 0 --json
   minicpm run models/MiniCPM-V-4_5 -p "What changed?" --image before.jpg --image after.jpg --max-slices 4
+  minicpm run models/MiniCPM-o-4_5 --audio question.wav
+  minicpm run models/MiniCPM-o-4_5 --image plan.jpg --audio question.mp3
+  minicpm run models/MiniCPM-V-4_5 -p "What happens?" --video clip.avi --max-video-seconds 60
   minicpm run models/MiniCPM-V-4_5 --messages conversation.json
   cat question.txt | minicpm run models/MiniCPM-V-4_5 -p -)";
 
 struct RunFlags {
   std::string model;
   std::optional<std::string> prompt;
-  std::vector<std::string> images;
+  MediaFlags media;
   std::optional<std::string> messages;
-  std::vector<std::string> audio;
-  std::vector<std::string> video;
   bool json = false;
   bool hash_weights = false;
   GenerationFlags generation;
@@ -51,14 +55,12 @@ struct RunFlags {
 void AddOptions(CLI::App& app, RunFlags& f) {
   AddText(app, "MODEL", f.model, "folder of an official checkpoint, or a bundle", "")->required();
   AddOptionalText(app, "-p,--prompt", f.prompt, "the question; - reads it from stdin", "TEXT");
-  AddTextList(app, "--image", f.images, "a picture for the question; may be given several times", "FILE");
+  AddMediaOptions(app, f.media, "for the question");
   AddOptionalText(
       app, "--messages", f.messages,
-      "instead of -p and --image: a conversation as OpenAI-style messages JSON, pictures by path (relative to "
-      "this file), file:// or data: URL",
+      "instead of -p and media: a conversation as OpenAI-style messages JSON, media by path (relative to this file), "
+      "file:// or data: URL",
       "FILE");
-  AddTextList(app, "--audio", f.audio, "", "FILE")->group("");
-  AddTextList(app, "--video", f.video, "", "FILE")->group("");
   AddFlag(app, "--json", f.json, "print one JSON object instead of text (docs/json/run.schema.json)");
   AddFlag(app, "--hash-weights", f.hash_weights,
           "with --json: SHA-256 of a checkpoint's weights also above 1 GiB (it reads every byte; else it is null)");
@@ -67,16 +69,19 @@ void AddOptions(CLI::App& app, RunFlags& f) {
 
 Status CheckFlags(const RunFlags& f) {
   const auto usage = [](const char* text) { return Fail(ErrorCode::kInvalidArgument, text); };
-  if (!f.audio.empty()) return usage("--audio: this version has no audio input, only pictures and text");
-  if (!f.video.empty()) return usage("--video: this version has no video input, only pictures and text");
-  if (f.messages.has_value() && (f.prompt.has_value() || !f.images.empty())) {
-    return usage("--messages holds the whole conversation and cannot be combined with -p or --image");
+  const bool media = !f.media.files.empty();
+  if (f.messages.has_value() && (f.prompt.has_value() || media)) {
+    return usage("--messages holds the whole conversation and cannot be combined with -p, --image, --audio or --video");
   }
   if (!f.messages.has_value() && !f.prompt.has_value()) {
-    return usage("nothing to answer: expected -p TEXT or --messages FILE");
+    // A spoken question needs no text.
+    const auto spoken = [](const MediaFlags::File& file) { return file.type != MediaType::kImage; };
+    if (std::none_of(f.media.files.begin(), f.media.files.end(), spoken)) {
+      return usage("nothing to answer: expected -p TEXT, --audio FILE or --messages FILE");
+    }
   }
-  if (f.prompt.has_value() && f.prompt->empty() && f.images.empty()) {
-    return usage("-p: expected a text, found an empty one and no picture");
+  if (f.prompt.has_value() && f.prompt->empty() && !media) {
+    return usage("-p: expected a text, found an empty one and no picture, sound or video");
   }
   return CheckGenerationFlags(f.generation);
 }
@@ -99,21 +104,22 @@ Result<std::string> ReadStdin() {
   return text;
 }
 
-Result<Conversation> ReadQuestion(const RunFlags& f) {
+Result<Conversation> ReadQuestion(const RunFlags& f, MediaLoader& loader) {
   Conversation conversation;
   if (f.messages.has_value()) {
-    MINICPM_ASSIGN(conversation, ReadConversation(*f.messages));
+    MINICPM_ASSIGN(conversation, ReadConversation(*f.messages, loader));
   } else {
     Message question;
-    std::string text = *f.prompt;
+    std::string text = f.prompt.value_or("");
     if (text == "-") {
       MINICPM_ASSIGN(text, ReadStdin());
     }
-    for (const std::string& path : f.images) {
-      MINICPM_ASSIGN(AddressedPicture picture, LoadPictureFile(path));
-      question.parts.push_back({"", picture.image});
+    for (const MediaFlags::File& file : f.media.files) {
+      MINICPM_ASSIGN(AddressedMedia medium, loader.LoadFile(file.type, file.path));
+      question.parts.push_back(medium.part);
+      conversation.media.push_back(std::move(medium));
     }
-    if (!text.empty()) question.parts.push_back({std::move(text), nullptr});
+    if (!text.empty()) question.parts.push_back({std::move(text)});
     conversation.messages.push_back(std::move(question));
   }
   if (f.generation.system.has_value()) SetSystem(conversation, *f.generation.system);
@@ -153,12 +159,15 @@ Status PrintJson(const RunFlags& f, const LoadedModel& model, RunReport report, 
 Result<FinishReason> Answer(const RunFlags& f, Console& console) {
   const double start_ms = NowMs();
   RunReport report;
-  MINICPM_ASSIGN(const Conversation conversation, ReadQuestion(f));
+  MediaLoader loader(f.media);
+  MINICPM_ASSIGN(Conversation conversation, ReadQuestion(f, loader));
   report.image_decode_ms = NowMs() - start_ms;
   StopOnInterrupt();
   MINICPM_ASSIGN(const LoadedModel model, LoadModel(f.model, f.generation, console));
   const double build_ms = NowMs();
+  if (model.engine->hears()) MINICPM_TRY(LoadVideoSounds(conversation));
   PromptOptions prompt_options = ResolvePrompt(f.generation);
+  prompt_options.video = ResolveVideoChoice(f.media);
   prompt_options.tools_json = conversation.tools_json;
   MINICPM_ASSIGN(const Prompt prompt, model.engine->BuildPrompt(conversation.messages, prompt_options));
   report.image_decode_ms += NowMs() - build_ms;
@@ -186,7 +195,8 @@ Result<FinishReason> Answer(const RunFlags& f, Console& console) {
 }  // namespace
 
 int RunCommand(const Arguments& arguments) {
-  CLI::App app("Asks a model one question, with or without pictures, and prints its answer.", "minicpm run");
+  CLI::App app("Asks a model one question, with or without pictures, sound and videos, and prints its answer.",
+               "minicpm run");
   RunFlags flags;
   AddOptions(app, flags);
   app.footer(kExamples);

@@ -50,8 +50,8 @@ constexpr Question kQuestions[] = {{"text", "Count from one to ten, then say whi
 
 Result<Prompt> PromptOf(const Engine& engine, const std::string& text, bool picture) {
   Message message;
-  if (picture) message.parts.push_back({"", MakeImageInput("built-in picture", BuiltInPicture())});
-  message.parts.push_back({text, nullptr});
+  if (picture) message.parts.push_back({"", MakeImageInput("built-in picture", BuiltInPicture()), nullptr, nullptr});
+  message.parts.push_back({text});
   PromptOptions options;
   options.max_slices = 1;
   return engine.BuildPrompt({&message, 1}, options);

@@ -63,7 +63,7 @@ Result<std::shared_ptr<const Engine>> Engine::Open(const std::string& folder, co
                                          std::to_string(tokenizer.vocab_size() - 1) +
                                          ", but config.json says vocab_size " + std::to_string(config.decoder.n_vocab));
   }
-  auto placeholders = FindPlaceholderTokens(tokenizer);
+  auto placeholders = FindPlaceholderTokens(tokenizer, config.audio.has_value());
   if (!placeholders.has_value()) return Annotate(Printable(folder, 400), std::move(placeholders).error());
   MINICPM_ASSIGN(Checkpoint checkpoint, Checkpoint::Open(folder));
   if (checkpoint.bundle() != nullptr && checkpoint.bundle()->family != FamilyName(config.family)) {
@@ -75,7 +75,8 @@ Result<std::shared_ptr<const Engine>> Engine::Open(const std::string& folder, co
   auto impl = std::make_unique<Impl>(folder, std::move(config), std::move(tokenizer), *placeholders);
   impl->traits = &TraitsOf(impl->config.family);
   impl->stops = impl->config.eos_ids;
-  for (const char* text : {"<|im_end|>", "<|endoftext|>"}) {
+  // <|tts_eos|> ends an answer to a spoken question (o 4.5).
+  for (const char* text : {"<|im_end|>", "<|endoftext|>", "<|tts_eos|>"}) {
     const int32_t id = impl->tokenizer.AddedTokenId(text);
     if (id >= 0 && std::find(impl->stops.begin(), impl->stops.end(), id) == impl->stops.end()) {
       impl->stops.push_back(id);
@@ -100,6 +101,8 @@ SamplingOptions Engine::default_sampling() const { return impl_->traits->samplin
 int64_t Engine::default_context() const {
   return std::min(impl_->config.decoder.max_positions, impl_->traits->max_prompt_tokens + kDefaultNewTokens);
 }
+
+bool Engine::hears() const { return impl_->config.audio.has_value(); }
 
 bool Engine::IsStop(int32_t id) const {
   return std::find(impl_->stops.begin(), impl_->stops.end(), id) != impl_->stops.end();

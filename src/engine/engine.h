@@ -48,7 +48,7 @@ struct ModelSummary {
   std::vector<std::string> weight_files;
   uint64_t weight_bytes = 0;
   std::string weights_sha256;  // where it is known without reading the weights: a bundle's manifest says it; else ""
-  std::string licence;  // first line of the LICENSE file, "" when there is none
+  std::string licence;         // first line of the LICENSE file, "" when there is none
 };
 
 struct ModelConfig;
@@ -69,9 +69,11 @@ class Engine {
   // The longest prompt the chat helper accepts plus 2048 new tokens, at most the model's positions.
   int64_t default_context() const;
   bool IsStop(int32_t id) const;
+  // Whether prompts may hold sound.
+  bool hears() const;
   ModelSummary Summary() const;
-  // SHA-256 over the weight files in order, lower-case hex. Reads everything, except of a bundle: there the manifest says
-  // it, and `minicpm verify` checks that it is true.
+  // SHA-256 over the weight files in order, lower-case hex. Reads everything, except of a bundle: there the manifest
+  // says it, and `minicpm verify` checks that it is true.
   Result<std::string> WeightsSha256() const;
 
   // Errors: kInvalidArgument for messages that cannot be rendered, kResourceExhausted for pictures over a limit.

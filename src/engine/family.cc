@@ -1,4 +1,5 @@
-// Implementation of family.h. Values from the official modeling files' `chat` functions.
+// Implementation of family.h. Values from the official modeling files' `chat` functions and the model cards' video
+// code.
 #include "engine/family.h"
 
 #include "base/check.h"
@@ -10,17 +11,23 @@ const FamilyTraits& TraitsOf(Family family) {
                                  false,
                                  false,
                                  {.temperature = 0.7f, .top_k = 100, .top_p = 0.8f, .repetition_penalty = 1.05f},
-                                 8192};
+                                 8192,
+                                 VideoRule::kEverySecond,
+                                 2};
   static const FamilyTraits kV45{TemplateFamily::kMiniCpmV45,
                                  true,
                                  true,
                                  {.temperature = 0.7f, .top_k = 100, .top_p = 0.8f, .repetition_penalty = 1.03f},
-                                 16384};
+                                 16384,
+                                 VideoRule::kPacked,
+                                 1};
   static const FamilyTraits kO45{TemplateFamily::kMiniCpmO45,
                                  true,
                                  false,
                                  {.temperature = 0.7f, .top_k = 100, .top_p = 0.8f, .repetition_penalty = 1.02f},
-                                 8192};
+                                 8192,
+                                 VideoRule::kWithSound,
+                                 1};
   switch (family) {
     case Family::kMiniCpmV26:
       return kV26;

@@ -7,6 +7,7 @@
 #include "models/blocks/model_config.h"
 #include "sampling/sampler.h"
 #include "text/chat_template.h"
+#include "video/frame_choice.h"
 
 namespace minicpm {
 
@@ -16,6 +17,8 @@ struct FamilyTraits {
   bool opens_think_itself;    // thinking on: the prompt already ends inside <think>
   SamplingOptions sampling;   // the official chat helper's sampling column
   int64_t max_prompt_tokens;  // the chat helper's max_inp_length
+  VideoRule video_rule;       // which frames of a video are looked at
+  int frame_slices;           // max_slice_nums for frames, unless the caller says otherwise
 };
 const FamilyTraits& TraitsOf(Family family);
 

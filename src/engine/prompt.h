@@ -1,8 +1,7 @@
 // Messages in, token ids and media places out: what a Session is fed with. Placeholders and their counts are made here.
-// Not for tokenizer or template rules (src/text) or slicing rules (src/image).
+// Not for tokenizer or template rules (src/text), slicing (src/image) or the choice of frames (src/video).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,24 +9,20 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/media.h"
 #include "image/slicing.h"
 #include "text/chat_template.h"
+#include "video/frame_choice.h"
 
 namespace minicpm {
 
-// A decoded picture with its identity. Shared between a conversation's prompts.
-struct ImageInput {
-  std::string name;  // for messages
-  Image image;
-  std::array<uint8_t, 32> digest;  // SHA-256 of size and pixels
-};
-Result<std::shared_ptr<const ImageInput>> LoadImageInput(const std::string& path, const ImageLimits& limits = {});
-std::shared_ptr<const ImageInput> MakeImageInput(std::string name, Image image);
-
-// Text or a picture (exactly one is set).
+// Text, a picture, sound or a video (exactly one is set).
 struct MessagePart {
   std::string text;
   std::shared_ptr<const ImageInput> image;
+  std::shared_ptr<const AudioInput> audio;
+  std::shared_ptr<const VideoInput> video;
+  bool is_text() const { return image == nullptr && audio == nullptr && video == nullptr; }
 };
 
 struct Message {
@@ -42,20 +37,43 @@ struct PromptOptions {
   std::vector<std::string> tools_json;
   std::optional<int> max_slices;     // overrides the checkpoint's max_slice_nums; 1 = overview only
   std::optional<bool> use_image_id;  // overrides the checkpoint's use_image_id
+  VideoChoiceOptions video;          // overrides the family's choice of frames
 };
 
+enum class MediaKind { kPicture, kFrames, kSound };
+
+// A stretch of a clip, followed by zeros up to n_padded samples.
+struct SoundStretch {
+  std::shared_ptr<const AudioInput> audio;
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t n_padded = 0;  // >= end - begin
+};
+
+// What is encoded as one thing: a picture; frames of a video that share their tokens (or one frame, or a composite);
+// all sound of one message, put one after the other as the official processor does.
 struct PromptMedia {
-  std::shared_ptr<const ImageInput> image;
-  SliceConfig slice_config;
+  MediaKind kind = MediaKind::kPicture;
+  std::shared_ptr<const ImageInput> image;  // kPicture
+  std::shared_ptr<const VideoInput> video;  // kFrames ...
+  VideoGroup frames;                        // ... and which
+  SliceConfig slice_config;                 // kPicture, kFrames
   SlicePlan plan;
+  std::vector<SoundStretch> sound;  // kSound
+  int64_t n_rows = 0;               // rows of the language model's width that it becomes
+
+  // Views that go through the vision tower, every frame counted.
+  int64_t n_views() const;
+  int64_t n_samples() const;
 };
 
-// Tokens [begin, begin + n) stand for one view of one medium and are replaced by its rows.
+// Tokens [begin, begin + n) are replaced by rows [row, row + n) of a medium. One view of a picture or of a group of
+// frames, or one clip among the sound of its message.
 struct MediaSpan {
   int64_t begin;
   int64_t n;
   size_t media;  // index into Prompt::media
-  int view;      // 0 = overview
+  int64_t row;
 };
 
 struct Prompt {
@@ -64,8 +82,10 @@ struct Prompt {
   std::vector<MediaSpan> spans;      // ascending, disjoint
   bool starts_inside_think = false;  // the template already opened the thinking block
 
-  int64_t n_media_tokens() const;
-  int64_t n_views() const { return static_cast<int64_t>(spans.size()); }
+  // Tokens that stand for media of this kind.
+  int64_t n_tokens(MediaKind kind) const;
+  // Views of pictures and frames.
+  int64_t n_views() const;
 };
 
 }  // namespace minicpm

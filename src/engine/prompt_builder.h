@@ -1,4 +1,4 @@
-// PromptBuilder: messages -> template text with placeholders -> ids -> places of the views. Used by engine.cc only.
+// PromptBuilder: messages -> template text with placeholders -> ids -> places of the media. Used by engine.cc only.
 #pragma once
 
 #include <span>
@@ -14,13 +14,17 @@ namespace minicpm {
 // Token ids and texts of the placeholder tokens, from the model's own vocabulary.
 struct PlaceholderTokens {
   int32_t image_start, image_end, slice_start, slice_end, image_id_start, image_id_end, fill;
+  int32_t audio_start, audio_end;  // -1 where the model does not hear
 };
 // Errors: kCorrupt naming the token that the tokenizer lacks.
-Result<PlaceholderTokens> FindPlaceholderTokens(const Tokenizer& tokenizer);
+Result<PlaceholderTokens> FindPlaceholderTokens(const Tokenizer& tokenizer, bool with_sound);
 
 // The placeholder of one picture, as the official processor writes it:
 // <image_id>K</image_id><image>fill*Q</image>, then slices row by row, a newline between rows.
 std::string PlaceholderText(const SlicePlan& plan, int64_t n_queries, bool use_image_id, int64_t image_index);
+
+// Rows that a sound of n samples becomes: pieces of 30 s, each with its own rest dropped.
+int64_t RowsOfSound(const AudioConfig& config, int64_t n_samples);
 
 Result<Prompt> BuildPrompt(const ModelConfig& config, const FamilyTraits& traits, const Tokenizer& tokenizer,
                            const PlaceholderTokens& tokens, std::span<const Message> messages,

@@ -86,7 +86,7 @@ const char* FinishReasonName(FinishReason reason) {
 
 struct Session::Impl {
   Impl(std::shared_ptr<const Engine> e, Backend& b, const SessionOptions& o)
-      : engine(std::move(e)), backend(b), options(o), media(engine->config(), b), n_vocab(b.shape().n_vocab) {
+      : engine(std::move(e)), backend(b), options(o), media(engine->config(), b, o), n_vocab(b.shape().n_vocab) {
     logits.resize(static_cast<size_t>(n_vocab));
   }
   ~Impl() {
@@ -114,7 +114,6 @@ struct Session::Impl {
   std::vector<float> logits;  // [rows, N]: one, or as many as a step with guessed tokens asks for
   std::vector<StepItem> items;
   StepCosts costs;
-  double encode_ms = 0;
   int64_t n_cached = 0;
 };
 
@@ -128,8 +127,7 @@ int64_t Session::Impl::CommonPrefix(const Prompt& prompt) const {
     const MediaSpan& a = held.spans[i];
     const MediaSpan& b = prompt.spans[i];
     if (std::min(a.begin, b.begin) >= n) return n;
-    if (a.begin != b.begin || a.n != b.n || a.view != b.view ||
-        !SameMedia(held.media[a.media], prompt.media[b.media])) {
+    if (a.begin != b.begin || a.n != b.n || a.row != b.row || !SameMedia(held.media[a.media], prompt.media[b.media])) {
       return std::min(a.begin, b.begin);
     }
   }
@@ -185,17 +183,17 @@ Result<bool> Session::Impl::Prefill(const Prompt& prompt, const std::atomic<bool
   MINICPM_TRY(Forget(std::min(CommonPrefix(prompt), total - 1)));
   const auto first = static_cast<int64_t>(held.ids.size());
   n_cached = first;
-  const double encode_start = NowMs();
-  MINICPM_ASSIGN(const bool encoded, media.Encode(prompt, first, cancel, listener));
-  encode_ms = NowMs() - encode_start;
-  if (!encoded) return false;
-
+  media.Begin(prompt, first, cancel, listener);
   held.media = prompt.media;
   const int64_t chunk = options.prefill_chunk > 0 ? options.prefill_chunk : total;
   for (int64_t at = first; at < total;) {
     if (Cancelled(cancel)) return false;
     const int64_t end = std::min(at + chunk, total);
+    // Media are encoded when their chunk comes, and frames dropped behind it: a long video takes no more memory.
+    MINICPM_ASSIGN(const bool encoded, media.Encode(prompt, at, end));
+    if (!encoded) return false;
     MINICPM_TRY(FeedChunk(prompt, at, end));
+    media.Release(prompt, end);
     held.ids.assign(prompt.ids.begin(), prompt.ids.begin() + end);
     held.spans.clear();
     std::copy_if(prompt.spans.begin(), prompt.spans.end(), std::back_inserter(held.spans),
@@ -335,12 +333,19 @@ Result<GenerationResult> Session::Generate(const Prompt& prompt, const Generatio
   const double start_ms = NowMs();
   GenerationResult result;
   result.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
-  result.n_image_tokens = prompt.n_media_tokens();
+  result.n_image_tokens = prompt.n_tokens(MediaKind::kPicture);
+  result.n_audio_tokens = prompt.n_tokens(MediaKind::kSound);
+  result.n_video_tokens = prompt.n_tokens(MediaKind::kFrames);
   result.n_image_views = prompt.n_views();
   MINICPM_ASSIGN(const bool fed, impl_->Prefill(prompt, options.cancel, listener));
   result.n_cached_tokens = impl_->n_cached;
-  result.image_encode_ms = impl_->encode_ms;
-  result.prefill_ms = NowMs() - start_ms - impl_->encode_ms;
+  const MediaEncoder::Work& work = impl_->media.work();
+  result.n_encoded_views = work.n_encoded_views;
+  result.n_reused_views = work.n_reused_views;
+  result.frame_decode_ms = work.frame_decode_ms;
+  result.image_encode_ms = work.vision_ms;
+  result.audio_encode_ms = work.sound_ms;
+  result.prefill_ms = NowMs() - start_ms - work.frame_decode_ms - work.vision_ms - work.sound_ms;
   if (!fed) {
     result.finish_reason = FinishReason::kCancelled;
   } else {

@@ -31,11 +31,22 @@ struct GenerationOptions {
   const std::atomic<bool>* cancel = nullptr;  // set it from anywhere to stop soon
 };
 
+// One view of a medium went through the vision tower, or was known already.
+struct ViewProgress {
+  int64_t done = 0;  // views of this prompt, every frame counted, this one included
+  int64_t total = 0;
+  size_t media = 0;  // index into Prompt::media
+  int view = 0;      // within the medium
+  double ms = 0;
+};
+
 // Progress and text while Generate runs; every method may be left alone. Threads: called on the caller's thread.
 class GenerationListener {
  public:
   virtual ~GenerationListener() = default;
-  virtual void OnViewEncoded(int64_t /*done*/, int64_t /*total*/, double /*ms*/) {}
+  virtual void OnViewEncoded(const ViewProgress& /*progress*/) {}
+  // Seconds of one message's sound.
+  virtual void OnSoundEncoded(double /*done_s*/, double /*total_s*/) {}
   virtual void OnPrefill(int64_t /*done*/, int64_t /*total*/) {}
   // New text, always whole UTF-8 characters. Includes the reasoning, if the model thinks.
   virtual void OnText(std::string_view /*text*/) {}
@@ -46,12 +57,18 @@ struct GenerationResult {
   std::string text;                // all of it; SplitReasoning takes it apart
   FinishReason finish_reason = FinishReason::kStop;
   int64_t n_prompt_tokens = 0;
-  int64_t n_cached_tokens = 0;  // prompt positions that needed no work
-  int64_t n_image_tokens = 0;
-  int64_t n_image_views = 0;
+  int64_t n_cached_tokens = 0;    // prompt positions that needed no work
+  int64_t n_image_tokens = 0;     // of the prompt, as the next two
+  int64_t n_audio_tokens = 0;     // sound of videos included
+  int64_t n_video_tokens = 0;     // frames
+  int64_t n_image_views = 0;      // views of pictures and frames in the prompt
+  int64_t n_encoded_views = 0;    // of those, through the vision tower in this call
+  int64_t n_reused_views = 0;     // of those, known by their pixels (SessionOptions::reuse_views)
   int64_t n_drafted_tokens = 0;   // guessed by prompt lookup and fed
   int64_t n_accepted_tokens = 0;  // of those, right
-  double image_encode_ms = 0;
+  double frame_decode_ms = 0;     // frames of videos
+  double image_encode_ms = 0;     // pictures and frames
+  double audio_encode_ms = 0;     // mel frames included
   double prefill_ms = 0;
   double first_token_ms = 0;  // from the start of Generate
   double decode_ms = 0;       // from the first token to the last
@@ -61,6 +78,10 @@ struct GenerationResult {
 struct SessionOptions {
   int64_t context = 0;          // 0 = the engine's default
   int64_t prefill_chunk = 512;  // positions fed at once; 0 = all
+  // Views whose pixels equal those of a view of the prompt before are not encoded again; the answer is the same. With
+  // view_noise > 0 also where no value differs by more than it (0..255), and then the answer may differ.
+  bool reuse_views = false;
+  int view_noise = 0;
 };
 
 // Threads: one user at a time. Lifetime: keeps engine alive; `backend` outlives it.

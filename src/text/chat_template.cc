@@ -18,11 +18,11 @@ std::unexpected<Error> BadMessage(ErrorCode code, size_t index, const std::strin
   return Fail(code, "message " + std::to_string(index + 1) + ": " + what);
 }
 
-// The parts of a message as one text, joined by newlines.
+// The parts of a message as one text.
 MarkedText Content(const ChatMessage& message) {
   MarkedText content;
   for (size_t i = 0; i < message.parts.size(); ++i) {
-    if (i != 0) content.Append("\n", false);
+    if (i != 0 && message.join_lines) content.Append("\n", false);
     content.Append(message.parts[i].text, message.parts[i].trusted);
   }
   return content;

@@ -83,7 +83,7 @@ class TinyModel {
       EXPECT_TRUE(image.has_value()) << image.error().message;
       message.parts.push_back({"", *image});
     }
-    message.parts.push_back({text, nullptr});
+    message.parts.push_back({text});
     auto prompt = engine->BuildPrompt({&message, 1}, {});
     EXPECT_TRUE(prompt.has_value()) << prompt.error().message;
     return *prompt;

@@ -1,5 +1,5 @@
-// Implementation of picture_source.h.
-#include "picture_source.h"
+// Implementation of media_source.h.
+#include "media_source.h"
 
 #include <algorithm>
 #include <array>
@@ -40,7 +40,7 @@ Result<std::string> DecodePercent(std::string_view text) {
     const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
     const int byte = high * 16 + low;
     if (high < 0 || low < 0 || byte == 0) {
-      return Fail(ErrorCode::kCorrupt, "picture URL \"" + Printable(text) + "\": expected two hex digits after each %");
+      return Fail(ErrorCode::kCorrupt, "URL \"" + Printable(text) + "\": expected two hex digits after each %");
     }
     s += static_cast<char>(byte);
     i += 2;
@@ -66,18 +66,16 @@ std::string SchemeOf(std::string_view url) {
   return scheme == "data" || url.substr(colon + 1).starts_with("//") ? scheme : "";
 }
 
-Result<PictureSource> ResolveData(std::string_view url) {
+Result<MediaSource> ResolveData(std::string_view url) {
   const size_t comma = url.find(',');
   const std::string head =
       Lower(url.substr(0, comma == std::string_view::npos ? std::min<size_t>(url.size(), 80) : comma));
   if (comma == std::string_view::npos || !head.ends_with(";base64")) {
-    return Fail(ErrorCode::kCorrupt,
-                "picture URL \"" + Printable(head, 60) + "\": expected data:image/TYPE;base64,BYTES");
+    return Fail(ErrorCode::kCorrupt, "URL \"" + Printable(head, 60) + "\": expected data:TYPE/SUBTYPE;base64,BYTES");
   }
-  PictureSource source;
+  MediaSource source;
   MINICPM_ASSIGN(source.bytes, DecodeBase64(url.substr(comma + 1)));
-  if (source.bytes.empty())
-    return Fail(ErrorCode::kCorrupt, "picture URL \"" + Printable(head, 60) + "\" holds no bytes");
+  if (source.bytes.empty()) return Fail(ErrorCode::kCorrupt, "URL \"" + Printable(head, 60) + "\" holds no bytes");
   return source;
 }
 
@@ -113,16 +111,15 @@ Result<std::vector<std::byte>> DecodeBase64(std::string_view text) {
   return bytes;
 }
 
-Result<PictureSource> ResolvePictureUrl(std::string_view url, const std::string& base_folder) {
+Result<MediaSource> ResolveMediaUrl(std::string_view url, const std::string& base_folder) {
   const std::string scheme = SchemeOf(url);
   if (scheme == "data") return ResolveData(url);
   if (scheme == "http" || scheme == "https") {
-    return Fail(ErrorCode::kUnsupported, "picture URL \"" + Printable(url) +
-                                             "\": nothing is fetched from the network, expected a path or a data: URL");
+    return Fail(ErrorCode::kUnsupported,
+                "URL \"" + Printable(url) + "\": nothing is fetched from the network, expected a path or a data: URL");
   }
   if (!scheme.empty() && scheme != "file") {
-    return Fail(ErrorCode::kUnsupported,
-                "picture URL \"" + Printable(url) + "\": expected a path, a file:// or a data: URL");
+    return Fail(ErrorCode::kUnsupported, "URL \"" + Printable(url) + "\": expected a path, a file:// or a data: URL");
   }
   std::string path(url);
   if (scheme == "file") {
@@ -131,16 +128,10 @@ Result<PictureSource> ResolvePictureUrl(std::string_view url, const std::string&
     MINICPM_ASSIGN(path, DecodePercent(rest));
   }
   if (path.empty() || path.find('\0') != std::string::npos) {
-    return Fail(ErrorCode::kCorrupt, "picture URL \"" + Printable(url) + "\" names no file");
+    return Fail(ErrorCode::kCorrupt, "URL \"" + Printable(url) + "\" names no file");
   }
   if (!path.starts_with('/') && !base_folder.empty()) path = base_folder + "/" + path;
-  return PictureSource{path, {}};
-}
-
-Result<std::shared_ptr<const ImageInput>> LoadPicture(const PictureSource& source, const std::string& name) {
-  if (!source.path.empty()) return LoadImageInput(source.path);
-  MINICPM_ASSIGN(Image image, DecodeImage(source.bytes, name));
-  return MakeImageInput(name, std::move(image));
+  return MediaSource{path, {}};
 }
 
 }  // namespace minicpm::cli
