@@ -75,9 +75,10 @@ TEST_P(RowKernelTest, ElementwiseVerbs) {
     const GuardedFloats b(numbers.Many(n, 3.0f));
     const GuardedFloats c(numbers.Many(n));
     using Verb = std::function<void(const ElementwiseKernels&, float*)>;
-    const std::array<std::pair<const char*, Verb>, 6> verbs = {{
+    const std::array<std::pair<const char*, Verb>, 7> verbs = {{
         {"add", [&](const ElementwiseKernels& k, float* y) { k.add(b.data(), n, y); }},
         {"silu", [&](const ElementwiseKernels& k, float* y) { k.silu_mul(y, b.data(), n); }},
+        {"sigmoid", [&](const ElementwiseKernels& k, float* y) { k.sigmoid_mul(b.data(), n, y); }},
         {"gelu tanh", [&](const ElementwiseKernels& k, float* y) { k.gelu_tanh(y, n); }},
         {"gelu erf", [&](const ElementwiseKernels& k, float* y) { k.gelu_erf(y, n); }},
         {"relu", [&](const ElementwiseKernels& k, float* y) { k.relu(y, n); }},

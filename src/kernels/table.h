@@ -9,6 +9,7 @@ namespace minicpm::kernels {
 
 struct AttentionKernels;
 struct ConvertKernels;
+struct DeltaKernels;
 struct ElementwiseKernels;
 struct LimitKernels;
 struct MatmulKernels;
@@ -26,6 +27,7 @@ struct KernelTable {
   const LimitKernels* limit;
   const QMatmulKernels* qmatmul;
   const QAttentionKernels* qattention;
+  const DeltaKernels* delta;
 };
 
 // All tables compiled into this program, best first; the last one is "scalar" and runs everywhere.

@@ -15,6 +15,8 @@ struct ElementwiseKernels {
   void (*add)(const float* x, int64_t n, float* y);
   // gate = gate / (1 + exp(-gate)) * up
   void (*silu_mul)(float* gate, const float* up, int64_t n);
+  // y = y / (1 + exp(-gate))
+  void (*sigmoid_mul)(const float* gate, int64_t n, float* y);
   // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
   ActivationFn gelu_tanh;
   // 0.5 x (1 + erf(x / sqrt(2)))

@@ -59,6 +59,12 @@ void SiluMulRun(float* gate, const float* up, int64_t n) {
   }
 }
 
+void SigmoidMulRun(const float* gate, int64_t n, float* y) {
+  int64_t i = 0;
+  for (; i + kVec <= n; i += kVec) Store(y + i, TimesLogistic(Load(y + i), Load(gate + i)));
+  if (i < n) StoreFirst(y + i, n - i, TimesLogistic(LoadFirst(y + i, n - i), LoadFirst(gate + i, n - i)));
+}
+
 void GeluTanhRun(float* y, int64_t n) { Map(y, n, GeluTanh); }
 void GeluErfRun(float* y, int64_t n) { Map(y, n, GeluErf); }
 void ReluRun(float* y, int64_t n) {
@@ -88,6 +94,7 @@ void RotateRun(float* x, int64_t half, const float* c, const float* s) {
 
 }  // namespace
 
-extern const ElementwiseKernels avx2_elementwise = {AddRun, SiluMulRun, GeluTanhRun, GeluErfRun, ReluRun, RotateRun};
+extern const ElementwiseKernels avx2_elementwise = {AddRun,     SiluMulRun, SigmoidMulRun, GeluTanhRun,
+                                                    GeluErfRun, ReluRun,    RotateRun};
 
 }  // namespace minicpm::kernels

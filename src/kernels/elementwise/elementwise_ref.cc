@@ -17,6 +17,10 @@ void SiluMulRun(float* gate, const float* up, int64_t n) {
   }
 }
 
+void SigmoidMulRun(const float* gate, int64_t n, float* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<float>(y[i] / (1.0 + std::exp(-static_cast<double>(gate[i]))));
+}
+
 void GeluTanhRun(float* y, int64_t n) {
   constexpr double kSqrt2OverPi = 0.79788456080286535588;
   for (int64_t i = 0; i < n; ++i) {
@@ -48,6 +52,7 @@ void RotateRun(float* x, int64_t half, const float* c, const float* s) {
 
 }  // namespace
 
-extern const ElementwiseKernels scalar_elementwise = {AddRun, SiluMulRun, GeluTanhRun, GeluErfRun, ReluRun, RotateRun};
+extern const ElementwiseKernels scalar_elementwise = {AddRun,     SiluMulRun, SigmoidMulRun, GeluTanhRun,
+                                                      GeluErfRun, ReluRun,    RotateRun};
 
 }  // namespace minicpm::kernels
