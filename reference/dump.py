@@ -9,7 +9,7 @@ import numpy as np
 
 import resampler
 import weights
-from model import Model, load_picture
+from model import Model, load_picture, load_sound
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 N_TOKENS = 64
@@ -31,6 +31,12 @@ CASES = {  # family -> case -> (question, pictures)
         "nine_slices": ("How many objects are there?", ["exact"]),
         "two_pictures": ("Which picture is brighter?", ["tall", "photo"]),
     },
+}
+
+SOUND_CASES = {  # of o 4.5: case -> (question or None, pictures, sounds)
+    "speech": ("Which cards did he read?", [], ["cards_005"]),
+    "picture_and_speech": ("Answer the question.", ["small"], ["cards_001"]),
+    "two_clips": (None, [], ["cards_001", "cards_005"]),
 }
 
 
@@ -66,6 +72,13 @@ class Dump:
 
         return tap
 
+    def sound_tap(self, first, count=VIT_ROWS):
+        def tap(piece, name, value, layer=None):
+            key = name + (f".{layer}" if layer is not None else "") + f"@{first + piece}"
+            self.add(key, value, None if name == "aud.pool" else some_rows(len(value), count))
+
+        return tap
+
     def text_tap(self, rows):
         def tap(name, value, layer=None):
             key = name + (f".{layer}" if layer is not None else "")
@@ -87,22 +100,24 @@ def sensitivity(model, ids, views, visual, expected):
     return found
 
 
-def run_case(model, name, question, pictures, check):
+def run_case(model, name, question, pictures, check, sounds=()):
     family = model.family
     thinking = None if family == "minicpm-v-2_6" else False
     files = [f"images/{p}.png" for p in pictures]
     loaded = [load_picture(os.path.join(ROOT, "tests", "data", "golden", f)) for f in files]
-    text, ids, views, grids = model.prompt(question, loaded, thinking)
+    heard = [load_sound(os.path.join(ROOT, "tests", "data", "audio", f"{s}.wav")) for s in sounds]
+    text, ids, views, grids = model.prompt(question, loaded, thinking, sounds=heard)
     dump = Dump()
     full = {0, 1, len(views) - 1}
     visual = [model.encode_view(v, dump.view_tap(i, i in full)) for i, v in enumerate(views)]
+    visual += [model.encode_sound(s, dump.sound_tap(i)) for i, s in enumerate(heard)]
     fill = model.tokenizer.added_id["<unk>"]
     edges = [i for i in range(1, len(ids)) if (ids[i] == fill) != (ids[i - 1] == fill)][:12]
     rows = some_rows(len(ids), LLM_ROWS, edges + [e - 1 for e in edges[:4]])
     tokens, margins = model.generate(model.embed(ids, visual), N_TOKENS, dump.text_tap(rows))
     starts = [i for i in range(len(ids)) if ids[i] == fill and ids[i - 1] != fill]
     owner = [k for k, (c, r) in enumerate(grids) for _ in range(1 + c * r)]
-    case = {"family": family, "model": f"models/tiny/{family}", "case": name, "kind": "generate", "prompt": question,
+    case = {"family": family, "model": f"models/tiny/{family}", "case": name, "kind": "generate", "prompt": question or "",
             "images": files, "thinking": None if thinking is None else "off", "max_slices": 9, "rendered": text,
             "prompt_ids": ids, "slice_grids": [list(g) for g in grids],
             "views": [{"image": owner[i], "width": v.shape[1], "height": v.shape[0], "grid": [v.shape[0] // 14, v.shape[1] // 14],
@@ -110,6 +125,9 @@ def run_case(model, name, question, pictures, check):
                       for i, v in enumerate(views)],
             "stops_ignored": True, "token_ids": tokens, "margins": [round(m, 6) for m in margins],
             "text": model.tokenizer.decode(tokens)}
+    if sounds:
+        case["sounds"] = [{"file": f"../audio/{sounds[i]}.wav", "first_token": starts[len(views) + i],
+                           "rows": len(visual[len(views) + i])} for i in range(len(sounds))]
     assert len(set(tokens)) >= 20 and min(margins) > 1e-3, (family, name, len(set(tokens)), min(margins))
     if check and len(views) == 10:
         case["first_change_by_view"] = sensitivity(model, ids, views, visual, tokens)
@@ -144,6 +162,9 @@ def main():
     for family in [args.family] if args.family else CASES:
         model = Model(os.path.join(args.models, family))
         results = [run_case(model, name, *spec, not args.no_sensitivity) for name, spec in CASES[family].items()]
+        if family == "minicpm-o-4_5":
+            results += [run_case(model, name, question, pictures, False, sounds)
+                        for name, (question, pictures, sounds) in SOUND_CASES.items()]
         if family == "minicpm-v-4_5":
             results.append(run_groups(model))
         for case, tensors in results:

@@ -12,6 +12,7 @@ import weights
 from tokenizer import BYTE, PATTERN, SYMBOL, train
 
 SEEDS = {"minicpm-v-2_6": 2603, "minicpm-v-4_5": 4503, "minicpm-o-4_5": 45001}
+AUDIO_SEED = 45002
 N_MERGES = 370
 UNK_AT = 500  # <unk> is an ordinary base entry with this id
 
@@ -127,9 +128,9 @@ def write_configs(folder, family, rows, ids):
     if omni:
         config.update({"use_image_id": True, "vision_batch_size": 16, "audio_pool_step": 5, "audio_chunk_length": 1.0,
                        "stream_input": True, "init_vision": True, "init_audio": True, "init_tts": True,
-                       "audio_config": {"model_type": "whisper", "d_model": 32, "encoder_layers": 1,
-                                        "encoder_attention_heads": 2, "encoder_ffn_dim": 64, "num_mel_bins": 80,
-                                        "max_source_positions": 1500},
+                       "audio_config": {"model_type": "whisper", "activation_function": "gelu", "d_model": 72,
+                                        "encoder_layers": 2, "encoder_attention_heads": 3, "encoder_ffn_dim": 200,
+                                        "num_mel_bins": 80, "max_source_positions": 1500},
                        "tts_config": {"model_type": "minicpmtts", "hidden_size": 32, "num_hidden_layers": 1}})
     save_json(folder, "config.json", config)
     save_json(folder, "preprocessor_config.json", {
@@ -210,12 +211,27 @@ def make_weights(family, config, special_ids, seed):
     linear("resampler.attn.out_proj", e, e, 1.0, 0.1)
     for name in ("ln_q", "ln_kv", "ln_post"):
         norm("resampler." + name, e, 1.0, 0.1)
-    if config["model_type"] == "minicpmo":  # towers that a reader of pictures and text must skip
-        linear("apm.layers.0.self_attn.q_proj", 32, 32, 1.0, 0.1)
-        linear("apm.layers.0.self_attn.k_proj", 32, 32)
-        norm("apm.layer_norm", 32, 1.0, 0.1)
-        linear("audio_projection_layer.linear1", e, 32, 1.0, 0.1)
-        normal("tts.emb_text.weight", (16, 32), 1.0)
+    if config["model_type"] == "minicpmo":
+        rng = np.random.default_rng(AUDIO_SEED)  # its own, so that the towers above do not depend on this one
+        audio = config["audio_config"]
+        da, fa = audio["d_model"], audio["encoder_ffn_dim"]
+        normal("apm.conv1.weight", (da, audio["num_mel_bins"], 3), 6.0 / np.sqrt(3 * audio["num_mel_bins"]))
+        normal("apm.conv1.bias", (da,), 0.3)
+        normal("apm.conv2.weight", (da, da, 3), 2.5 / np.sqrt(3 * da))
+        normal("apm.conv2.bias", (da,), 0.3)
+        normal("apm.embed_positions.weight", (audio["max_source_positions"], da), 0.5)
+        for i in range(audio["encoder_layers"]):
+            p = f"apm.layers.{i}."
+            norm(p + "self_attn_layer_norm", da, 1.0, 0.1)
+            for name, gain in (("q", 1.5), ("k", 1.5), ("v", 1.0), ("out", 1.2)):
+                linear(p + f"self_attn.{name}_proj", da, da, gain, 0.0 if name == "k" else 0.1)
+            norm(p + "final_layer_norm", da, 1.0, 0.1)
+            linear(p + "fc1", fa, da, 1.5, 0.1)
+            linear(p + "fc2", da, fa, 1.0, 0.1)
+        norm("apm.layer_norm", da, 1.0, 0.1)
+        linear("audio_projection_layer.linear1", e, da, 1.5, 0.1)
+        linear("audio_projection_layer.linear2", e, e, 1.5, 0.1)
+        normal("tts.emb_text.weight", (16, 32), 1.0)  # a part that a reader must skip
         norm("tts.model.norm", 32)
     return {name: weights.exact_everywhere(value) for name, value in out.items()}
 

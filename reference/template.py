@@ -1,4 +1,4 @@
-"""Prompt text: the placeholders of pictures and the chat turns of V 2.6, V 4.5 and o 4.5. No tools; those are tested against the models' own templates."""
+"""Prompt text: the placeholders of pictures and sounds and the chat turns of V 2.6, V 4.5 and o 4.5. No tools; those are tested against the models' own templates."""
 
 FILL = "<unk>"
 
@@ -12,8 +12,14 @@ def placeholder(index, grid, n_fill=64, use_image_id=True):
     return text + "\n".join(one * cols for _ in range(rows))
 
 
-def chat(family, turns, thinking=None, generate=True):
-    """turns: list of (role, list of parts); parts of a turn are joined by one newline. thinking: True, False or None."""
+def sound_placeholder(n_fill):
+    """Text of one clip of o 4.5."""
+    return "<|audio_start|>" + FILL * n_fill + "<|audio_end|>"
+
+
+def chat(family, turns, thinking=None, generate=True, spoken=False):
+    """turns: list of (role, list of parts); parts of a turn are joined by one newline. thinking: True, False or None.
+    spoken: some part is a sound; the answer then begins where o 4.5 would speak it."""
     text = ""
     if family == "minicpm-v-2_6" and turns[0][0] != "system":
         turns = [("system", ["You are a helpful assistant."])] + turns
@@ -27,4 +33,4 @@ def chat(family, turns, thinking=None, generate=True):
             text += "<think>\n\n</think>\n\n"
         elif thinking and family == "minicpm-v-4_5":
             text += "<think>\n"
-    return text
+    return text + ("<|tts_bos|>" if spoken else "")

@@ -58,7 +58,7 @@ void AddOptions(CLI::App& app, ConvertFlags& f) {
   AddOptionalText(
       app, "--synthetic", f.synthetic,
       "random weights at real shapes, for benchmarks: minicpm-v-2_6, minicpm-v-4_5, minicpm-o-4_5, qwen3-0.6b "
-      "or the path of a config.json; behind it :layers=N or :vision_layers=N",
+      "or the path of a config.json; behind it :layers=N, :vision_layers=N or :audio_layers=N",
       "MODEL");
   AddChoice(app, "--weights", f.recipe.weights, kFormats, "the language model (default int4)");
   const auto part = [&](const char* name, std::optional<std::string>& value, const char* help) {
@@ -66,7 +66,7 @@ void AddOptions(CLI::App& app, ConvertFlags& f) {
   };
   part("--vision", f.recipe.vision, "the vision tower");
   part("--resampler", f.recipe.resampler, "the resampler");
-  part("--audio", f.recipe.audio, "the audio tower (a float format; default source)");
+  part("--audio", f.recipe.audio, "the audio tower (not int4)");
   part("--head", f.recipe.head, "the output head");
   part("--embeddings", f.recipe.embeddings, "the token embeddings");
   AddTextList(app, "--keep", f.recipe.keep,

@@ -18,7 +18,7 @@ struct FormatName {
 constexpr FormatName kFormats[] = {{"f32", Format::kF32},   {"f16", Format::kF16},   {"bf16", Format::kBF16},
                                    {"int8", Format::kInt8}, {"int4", Format::kInt4}, {"source", Format::kSource}};
 
-enum class Option { kWeights, kVision, kResampler, kHead, kEmbeddings };
+enum class Option { kWeights, kVision, kResampler, kAudio, kHead, kEmbeddings };
 
 // What one kind of tensor becomes. Packed formats need rows that are multiplied or gathered: everything else stays a
 // float also where the option asks for integers. Vectors (norms, biases, queries) always stay as they were.
@@ -38,13 +38,14 @@ constexpr Rule kRules[] = {
     {"resampler", TensorRole::kLinear, "resampler.linear", Option::kResampler, true, Format::kInt8, Format::kInt8},
     {"resampler", TensorRole::kPlain, "resampler.projection", Option::kResampler, false, Format::kSource,
      Format::kSource},
+    {"audio", TensorRole::kLinear, "audio.linear", Option::kAudio, true, Format::kInt8, Format::kInt8},
+    {"audio", TensorRole::kConv, "audio.convolutions", Option::kAudio, false, Format::kSource, Format::kSource},
+    {"audio", TensorRole::kEmbedding, "audio.positions", Option::kAudio, false, Format::kSource, Format::kSource},
     {"language", TensorRole::kEmbedding, "language.embeddings", Option::kEmbeddings, true, Format::kInt8,
      Format::kInt4},
     {"language", TensorRole::kLinear, "language.linear", Option::kWeights, true, Format::kInt8, Format::kInt4},
     {"language", TensorRole::kHead, "language.head", Option::kHead, true, Format::kInt8, Format::kInt4},
 };
-
-constexpr const char* kAudioPrefixes[] = {"apm.", "audio_projection_layer."};
 
 bool IsPackedFormat(Format format) { return format == Format::kInt8 || format == Format::kInt4; }
 
@@ -92,10 +93,6 @@ Result<Format> ParseFormat(const std::string& option, std::string_view text) {
 
 bool IsFloat(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16; }
 
-bool IsAudio(std::string_view name) {
-  return std::ranges::any_of(kAudioPrefixes, [&](const char* prefix) { return name.starts_with(prefix); });
-}
-
 // One --keep.
 struct Keep {
   std::string text;
@@ -117,6 +114,8 @@ struct Choices {
         return vision;
       case Option::kResampler:
         return resampler;
+      case Option::kAudio:
+        return audio;
       case Option::kHead:
         return head;
       case Option::kEmbeddings:
@@ -142,9 +141,10 @@ Result<Choices> ReadChoices(const RecipeOptions& options, bool tied_head) {
   MINICPM_TRY(read("--audio", options.audio, c.audio));
   MINICPM_TRY(read("--head", options.head, c.head));
   MINICPM_TRY(read("--embeddings", options.embeddings, c.embeddings));
-  if (c.audio.has_value() && IsPackedFormat(*c.audio)) {
-    return Usage("--audio: expected f32, f16, bf16 or source, found \"" + *options.audio +
-                 "\" (the audio tower is only stored by this version, not packed)");
+  if (c.audio == Format::kInt4) {
+    return Usage(
+        "--audio: expected f32, f16, bf16, int8 or source, found \"int4\" (arithmetic, not bytes, is what sound "
+        "costs)");
   }
   if (tied_head) {
     if (c.head.has_value() && c.embeddings.has_value() && *c.head != *c.embeddings) {
@@ -188,15 +188,11 @@ class Planner {
 
   Status AddRest(bool keep_unused) {
     for (const auto& [name, tensor] : rest_) {
-      const bool audio = IsAudio(name);
-      if (!audio && (!keep_unused || name.starts_with(kPadPrefix))) {
+      if (!keep_unused || name.starts_with(kPadPrefix)) {
         plan_.dropped.push_back({std::string(name), tensor->dtype, tensor->shape});
         continue;
       }
-      // Vectors of the audio tower stay, as those of the others do.
-      const bool convert = audio && tensor->shape.rank() >= 2 && IsFloat(tensor->dtype);
-      const Format format = convert ? choices_.audio.value_or(Format::kSource) : Format::kSource;
-      MINICPM_TRY(Add(*tensor, audio ? (convert ? "audio" : "audio.vectors") : "unused", format, false));
+      MINICPM_TRY(Add(*tensor, "unused", Format::kSource, false));
     }
     return {};
   }
@@ -290,12 +286,12 @@ Result<Plan> MakePlan(const ModelConfig& config, std::span<const SourceTensor> s
   recipe["weights"] = NameOfFormat(choices.weights);
   for (const Rule& rule : kRules) {
     if (rule.can_pack && rule.option != Option::kWeights &&
-        !(rule.option == Option::kHead && config.decoder.tied_head)) {
-      const char* const names[] = {"weights", "vision", "resampler", "head", "embeddings"};
+        !(rule.option == Option::kHead && config.decoder.tied_head) &&
+        !(rule.option == Option::kAudio && !config.audio.has_value())) {
+      const char* const names[] = {"weights", "vision", "resampler", "audio", "head", "embeddings"};
       recipe[names[static_cast<size_t>(rule.option)]] = NameOfFormat(FormatBy(rule, choices));
     }
   }
-  recipe["audio"] = NameOfFormat(choices.audio.value_or(Format::kSource));
   std::string keep;
   for (const Keep& k : choices.keep) keep += (keep.empty() ? "" : " ") + k.text;
   if (!keep.empty()) recipe["keep"] = keep;

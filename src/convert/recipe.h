@@ -21,7 +21,7 @@ struct RecipeOptions {
   std::string weights = "int4";
   std::optional<std::string> vision;
   std::optional<std::string> resampler;
-  std::optional<std::string> audio;  // no packed formats
+  std::optional<std::string> audio;  // not int4; without effect on models that do not hear
   std::optional<std::string> head;
   std::optional<std::string> embeddings;
   std::vector<std::string> keep;  // "GLOB=FORMAT" with * and ?; the last that matches a tensor counts

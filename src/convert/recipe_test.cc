@@ -28,6 +28,11 @@ ModelConfig Config(bool tied) {
   c.decoder.tied_head = tied;
   c.resampler.n_embed = 256;
   c.resampler.n_input = 144;
+  c.audio.emplace();
+  c.audio->n_embed = 72;
+  c.audio->n_heads = 3;
+  c.audio->n_layers = 1;
+  c.audio->n_ffn = 200;
   return c;
 }
 
@@ -36,8 +41,6 @@ std::vector<SourceTensor> Source(const ModelConfig& config) {
   for (const PartListing& part : ListTensors(config)) {
     for (const TensorSpec& spec : part.tensors) source.push_back({spec.name, DType::kBF16, spec.shape});
   }
-  source.push_back({"apm.conv1.weight", DType::kBF16, Shape{4, 3, 3}});
-  source.push_back({"apm.conv1.bias", DType::kBF16, Shape{4}});
   source.push_back({"tts.head.weight", DType::kF32, Shape{2, 2}});
   return source;
 }
@@ -64,6 +67,7 @@ std::string ErrorOf(const RecipeOptions& options, bool tied = false) {
 
 constexpr const char* kGate = "llm.model.layers.0.mlp.gate_proj.weight";
 constexpr const char* kQ = "vpm.encoder.layers.0.self_attn.q_proj.weight";
+constexpr const char* kAudioQ = "apm.layers.0.self_attn.q_proj.weight";
 constexpr const char* kTable = "llm.model.embed_tokens.weight";
 
 TEST(Recipe, Int4PacksTheLanguageAndKeepsVisionAtInt8) {
@@ -74,25 +78,30 @@ TEST(Recipe, Int4PacksTheLanguageAndKeepsVisionAtInt8) {
   EXPECT_EQ(Of(*plan, "llm.lm_head.weight"), DType::kInt4Packed);
   EXPECT_EQ(Of(*plan, kQ), DType::kInt8Packed);
   EXPECT_EQ(Of(*plan, "resampler.attn.in_proj_weight"), DType::kInt8Packed);
+  EXPECT_EQ(Of(*plan, kAudioQ), DType::kInt8Packed);
+  EXPECT_EQ(Of(*plan, "audio_projection_layer.linear2.weight"), DType::kInt8Packed);
   for (const char* name : {"vpm.embeddings.patch_embedding.weight", "vpm.embeddings.position_embedding.weight",
-                           "resampler.proj", "resampler.query", "llm.model.norm.weight", "apm.conv1.weight"}) {
+                           "resampler.proj", "resampler.query", "llm.model.norm.weight", "apm.conv1.weight",
+                           "apm.embed_positions.weight", "apm.layers.0.self_attn.q_proj.bias"}) {
     EXPECT_EQ(Of(*plan, name), DType::kBF16) << name;
   }
   ASSERT_EQ(plan->dropped.size(), 1u);
   EXPECT_EQ(plan->dropped[0].name, "tts.head.weight");
   EXPECT_EQ(plan->recipe.at("vision"), "int8");
+  EXPECT_EQ(plan->recipe.at("audio"), "int8");
 }
 
-TEST(Recipe, FloatsChangeEverythingButVectorsAndAudio) {
+TEST(Recipe, FloatsChangeEverythingButVectors) {
   RecipeOptions options;
   options.weights = "f16";
   const auto plan = PlanWith(options);
   ASSERT_TRUE(plan.has_value()) << plan.error().message;
-  for (const char* name : {kGate, kTable, kQ, "resampler.proj", "vpm.embeddings.position_embedding.weight"}) {
+  for (const char* name :
+       {kGate, kTable, kQ, kAudioQ, "apm.conv1.weight", "resampler.proj", "vpm.embeddings.position_embedding.weight"}) {
     EXPECT_EQ(Of(*plan, name), DType::kF16) << name;
   }
   EXPECT_EQ(Of(*plan, "llm.model.norm.weight"), DType::kBF16);
-  EXPECT_EQ(Of(*plan, "apm.conv1.weight"), DType::kBF16);
+  EXPECT_EQ(Of(*plan, "apm.conv1.bias"), DType::kBF16);
 }
 
 TEST(Recipe, PartsAndPatternsOverride) {
@@ -111,6 +120,7 @@ TEST(Recipe, PartsAndPatternsOverride) {
   EXPECT_EQ(Of(*plan, kGate), DType::kF16);
   EXPECT_EQ(Of(*plan, "llm.model.layers.1.mlp.gate_proj.weight"), DType::kBF16);
   EXPECT_EQ(Of(*plan, "apm.conv1.weight"), DType::kF16);
+  EXPECT_EQ(Of(*plan, kAudioQ), DType::kF16);
   EXPECT_EQ(Of(*plan, "apm.conv1.bias"), DType::kBF16);
   EXPECT_EQ(Of(*plan, "tts.head.weight"), DType::kF32);
   EXPECT_TRUE(plan->dropped.empty());
@@ -131,7 +141,7 @@ TEST(Recipe, WrongOptionsAreNamed) {
   options.weights = "q4";
   EXPECT_THAT(ErrorOf(options), HasSubstr("--weights: expected f32"));
   options = {};
-  options.audio = "int8";
+  options.audio = "int4";
   EXPECT_THAT(ErrorOf(options), HasSubstr("--audio"));
   for (const auto& [keep, part] : std::map<std::string, std::string>{{"nothing*=bf16", "no tensor"},
                                                                      {"llm.*", "PATTERN=FORMAT"},

@@ -73,6 +73,15 @@ Json ConfigJson(const Sizes& s) {
                {"vision_batch_size", 16}};
   if (s.family == Family::kMiniCpmV45) json["batch_3d_resampler"] = true;
   if (s.family != Family::kMiniCpmV26) json["attention_bias"] = false;
+  if (omni) {
+    json["audio_pool_step"] = 5;
+    json["audio_chunk_length"] = 1.0;
+    json["stream_input"] = true;
+    json["init_audio"] = true;
+    json["audio_config"] = {{"model_type", "whisper"}, {"activation_function", "gelu"}, {"d_model", 1024},
+                            {"encoder_layers", 24},    {"encoder_attention_heads", 16}, {"encoder_ffn_dim", 4096},
+                            {"num_mel_bins", 80},      {"max_source_positions", 1500}};
+  }
   return json;
 }
 
@@ -119,15 +128,24 @@ Status Change(Json& config, const std::string& change) {
   const std::string key = change.substr(0, equals);
   const std::string value = equals == std::string::npos ? "" : change.substr(equals + 1);
   const bool is_number = !value.empty() && value.size() <= 4 && value.find_first_not_of("0123456789") == value.npos;
-  if ((key != "layers" && key != "vision_layers") || !is_number || std::stoi(value) < 1) {
-    return Usage("expected :layers=N or :vision_layers=N, found \":" + Printable(change) + "\"");
+  struct Place {
+    const char* key;
+    const char* part;  // "" = the top
+    const char* name;
+  };
+  static constexpr Place kPlaces[] = {{"layers", "", "num_hidden_layers"},
+                                      {"vision_layers", "vision_config", "num_hidden_layers"},
+                                      {"audio_layers", "audio_config", "encoder_layers"}};
+  for (const Place& place : kPlaces) {
+    if (key != place.key || !is_number || std::stoi(value) < 1) continue;
+    if (*place.part == 0) {
+      config[place.name] = std::stoi(value);
+    } else if (config.contains(place.part) && config[place.part].is_object()) {
+      config[place.part][place.name] = std::stoi(value);
+    }
+    return {};
   }
-  if (key == "layers") {
-    config["num_hidden_layers"] = std::stoi(value);
-  } else if (config.contains("vision_config") && config["vision_config"].is_object()) {
-    config["vision_config"]["num_hidden_layers"] = std::stoi(value);
-  }
-  return {};
+  return Usage("expected :layers=N, :vision_layers=N or :audio_layers=N, found \":" + Printable(change) + "\"");
 }
 
 }  // namespace

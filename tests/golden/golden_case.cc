@@ -40,6 +40,11 @@ GoldenCase ReadGoldenCase(const std::string& family, const std::string& name) {
     c.views.push_back({v.at("image"), v.at("width"), v.at("height"), v.at("grid").at(0), v.at("grid").at(1),
                        v.at("first_token"), v.at("pixels_sha256")});
   }
+  if (json.contains("sounds")) {
+    for (const auto& s : json.at("sounds")) {
+      c.sounds.push_back({Root() + s.at("file").get<std::string>(), s.at("first_token"), s.at("rows")});
+    }
+  }
   return c;
 }
 

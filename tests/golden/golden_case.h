@@ -26,6 +26,11 @@ struct GoldenCase {
   };
   std::vector<View> views;
   std::vector<std::vector<int64_t>> slice_grids;  // per image: cols, rows
+  struct Sound {
+    std::string path;  // full
+    int64_t first_token, rows;
+  };
+  std::vector<Sound> sounds;  // after the images and before the prompt, which is then empty when there was none
 };
 
 // Aborts the test program when the case cannot be read: the data is part of the repository.

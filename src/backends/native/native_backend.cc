@@ -1,10 +1,11 @@
-// Implementation of native_backend.h: sequences and steps here, vision jobs in native_vision.cc.
+// Implementation of native_backend.h: sequences and steps here, jobs in native_vision.cc and native_audio.cc.
 #include "backends/native/native_backend.h"
 
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "backends/native/native_audio.h"
 #include "backends/native/native_vision.h"
 #include "models/blocks/sequence_pool.h"
 #include "ops/embedding.h"
@@ -28,7 +29,7 @@ class NativeBackend : public Backend {
             .batch_exact = true,
             .hidden = true,
             .vision = true,
-            .audio = false};
+            .audio = model_->config().audio.has_value()};
   }
   BackendShape shape() const override {
     const ModelConfig& c = model_->config();
@@ -41,14 +42,17 @@ class NativeBackend : public Backend {
   Result<std::unique_ptr<Job>> BeginVision(const VisionRequest& request) override {
     return NewVisionJob(*model_, *compute_, request);
   }
-  Result<std::unique_ptr<Job>> BeginAudio(const AudioRequest&) override {
-    return Fail(ErrorCode::kUnsupported, "audio input is not supported by the native engine yet");
+  Result<std::unique_ptr<Job>> BeginAudio(const AudioRequest& request) override {
+    return NewAudioJob(*model_, *compute_, streams_, request);
   }
   Result<AudioStreamId> NewAudioStream() override {
-    return Fail(ErrorCode::kUnsupported, "audio input is not supported by the native engine yet");
+    if (!model_->config().audio.has_value()) return Fail(ErrorCode::kUnsupported, "this model has no audio tower");
+    return streams_.New(*model_->config().audio);
   }
-  void ResetAudioStream(AudioStreamId) override {}
-  void DropAudioStream(AudioStreamId) override {}
+  void ResetAudioStream(AudioStreamId stream) override {
+    if (WhisperCache* const cache = streams_.Find(stream); cache != nullptr) cache->Clear();
+  }
+  void DropAudioStream(AudioStreamId stream) override { streams_.Drop(stream); }
 
   Result<SeqId> NewSeq(int64_t context) override { return pool_.New(context); }
   Result<SeqId> Fork(SeqId seq) override { return pool_.Fork(seq); }
@@ -71,6 +75,7 @@ class NativeBackend : public Backend {
   std::shared_ptr<const NativeModel> model_;
   std::unique_ptr<Compute> compute_;
   SequencePool pool_;
+  NativeAudioStreams streams_;
   std::vector<DecoderRun> runs_;  // of the current step; kept to reuse its memory
 };
 

@@ -2,6 +2,15 @@
 #include "backends/native/native_model.h"
 
 namespace minicpm {
+namespace {
+
+Status VisitAudio(const ModelConfig& config, TensorVisitor& v, WhisperWeights& tower,
+                  AudioProjectorWeights& projector) {
+  MINICPM_TRY(VisitWhisper(*config.audio, "apm.", v, tower));
+  return VisitAudioProjector(*config.audio, config.decoder.n_embed, "audio_projection_layer.", v, projector);
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const NativeModel>> NativeModel::Load(const ModelConfig& config,
                                                              std::shared_ptr<const Checkpoint> checkpoint) {
@@ -11,6 +20,7 @@ Result<std::shared_ptr<const NativeModel>> NativeModel::Load(const ModelConfig& 
   CheckpointLoader loader(*model->checkpoint_);
   MINICPM_TRY(VisitSiglip(config.vision, "vpm.", loader, model->vision_));
   MINICPM_TRY(VisitResampler(config.resampler, "resampler.", loader, model->resampler_));
+  if (config.audio.has_value()) MINICPM_TRY(VisitAudio(config, loader, model->audio_, model->audio_projector_));
   MINICPM_TRY(VisitDecoder(config.decoder, "llm.", loader, model->decoder_));
   return model;
 }
@@ -30,6 +40,13 @@ std::vector<PartListing> ListTensors(const ModelConfig& config) {
     ResamplerWeights w;
     return VisitResampler(config.resampler, "resampler.", v, w);
   });
+  if (config.audio.has_value()) {
+    add("audio", [&](TensorVisitor& v) {
+      WhisperWeights tower;
+      AudioProjectorWeights projector;
+      return VisitAudio(config, v, tower, projector);
+    });
+  }
   add("language", [&](TensorVisitor& v) {
     DecoderWeights w;
     return VisitDecoder(config.decoder, "llm.", v, w);

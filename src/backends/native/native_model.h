@@ -8,8 +8,10 @@
 
 #include "models/blocks/model_config.h"
 #include "models/decoder/decoder.h"
+#include "models/projector/audio_projector.h"
 #include "models/projector/resampler.h"
 #include "models/siglip/siglip.h"
+#include "models/whisper/whisper.h"
 #include "store/checkpoint.h"
 
 namespace minicpm {
@@ -25,6 +27,9 @@ class NativeModel {
   const SiglipWeights& vision() const { return vision_; }
   const ResamplerWeights& resampler() const { return resampler_; }
   const DecoderWeights& decoder() const { return decoder_; }
+  // Empty unless config().audio has a value.
+  const WhisperWeights& audio() const { return audio_; }
+  const AudioProjectorWeights& audio_projector() const { return audio_projector_; }
 
  private:
   NativeModel() = default;
@@ -33,11 +38,13 @@ class NativeModel {
   SiglipWeights vision_;
   ResamplerWeights resampler_;
   DecoderWeights decoder_;
+  WhisperWeights audio_;
+  AudioProjectorWeights audio_projector_;
 };
 
 // Which part of the model a tensor belongs to, for reports.
 struct PartListing {
-  const char* part;  // "vision", "resampler", "language"
+  const char* part;  // "vision", "resampler", "audio", "language"
   std::vector<TensorSpec> tensors;
 };
 // Everything the native engine reads for this configuration.
