@@ -72,7 +72,7 @@ class Plugin : public ::testing::Test {
   std::shared_ptr<const MediaPlugin> plugin_;
 };
 
-constexpr const char* kPicture = "-f lavfi -i testsrc2=size=96x64:rate=25:duration=3 ";
+constexpr const char* kPicture = "-f lavfi -i testsrc2=size=96x64:rate=25:duration=1 ";
 constexpr const char* kTone = "-f lavfi -i sine=frequency=500:sample_rate=44100:duration=3 ";
 
 TEST_F(Plugin, SaysWhatItIs) { EXPECT_THAT(plugin_->description(), HasSubstr("libavformat")); }
@@ -82,11 +82,11 @@ TEST_F(Plugin, ReadsTheFramesThatFfmpegReads) {
        {"-c:v libx264 -g 12 -bf 2 ", "-c:v mpeg4 -g 12 -bf 2 ", "-c:v libx264 -g 300 -x264-params open-gop=1 "}) {
     const std::string path = Make(std::string(kPicture) + codec + "-pix_fmt yuv420p", "a.mp4");
     const auto reader = Open(path).value();
-    EXPECT_EQ(reader->info().n_frames, 75);
+    EXPECT_EQ(reader->info().n_frames, 25);
     EXPECT_NEAR(reader->info().fps, 25, 1e-9);
-    EXPECT_NEAR(reader->info().duration_s, 3, 1e-9);
+    EXPECT_NEAR(reader->info().duration_s, 1, 1e-9);
     EXPECT_FALSE(reader->info().has_sound);
-    EXPECT_NEAR(reader->TimeOf(74), 2.96, 1e-6);
+    EXPECT_NEAR(reader->TimeOf(24), 0.96, 1e-6);
     EXPECT_EQ(Differences(*reader, Rgb("a.mp4")), 0) << codec;
     EXPECT_FALSE(LoadSound(path, plugin_.get()).value().has_value());
   }
@@ -106,14 +106,14 @@ TEST_F(Plugin, TurnsWhatAPhoneHeldUpright) {
 
 TEST_F(Plugin, VariableRateKeepsItsTimes) {
   const std::string path =
-      Make(std::string(kPicture) + "-vf \"select='lt(n,25)+not(mod(n,5))'\" -vsync vfr -c:v libx264 -pix_fmt yuv420p",
+      Make(std::string(kPicture) + "-vf \"select='lt(n,10)+not(mod(n,5))'\" -vsync vfr -c:v libx264 -pix_fmt yuv420p",
            "vfr.mp4");
   const auto reader = Open(path).value();
-  ASSERT_EQ(reader->info().n_frames, 35);
-  EXPECT_NEAR(reader->TimeOf(24), 0.96, 1e-3);
-  EXPECT_NEAR(reader->TimeOf(25), 1.0, 1e-3);
-  EXPECT_NEAR(reader->TimeOf(26), 1.2, 1e-3);
-  EXPECT_NEAR(reader->info().fps, 35 / 3.0, 1.2);
+  ASSERT_EQ(reader->info().n_frames, 13);
+  EXPECT_NEAR(reader->TimeOf(9), 0.36, 1e-3);
+  EXPECT_NEAR(reader->TimeOf(10), 0.4, 1e-3);
+  EXPECT_NEAR(reader->TimeOf(11), 0.6, 1e-3);
+  EXPECT_NEAR(reader->info().fps, 13, 3);
   EXPECT_EQ(Differences(*reader, Rgb("vfr.mp4")), 0);
 }
 
@@ -143,16 +143,16 @@ TEST_F(Plugin, OwnReadersAgreeWithFfmpeg) {
   const std::string path = Make(std::string(kPicture) + kTone + "-c:v mjpeg -q:v 2 -c:a pcm_s16le", "own.avi");
   const auto reader = OpenVideo(path, nullptr).value();
   EXPECT_EQ(reader->info().format, "avi/mjpeg");
-  EXPECT_EQ(reader->info().n_frames, 75);
+  EXPECT_EQ(reader->info().n_frames, 25);
   EXPECT_EQ(LoadSound(path, nullptr).value().value().size(), 48000u);
   // libjpeg interpolates chroma, FFmpeg repeats it: apart from the edges of colours they agree.
   const std::string rgb = Rgb("own.avi");
-  const Image image = reader->Frame(40).value();
+  const Image image = reader->Frame(20).value();
   size_t near = 0;
   for (size_t i = 0; i < image.rgb.size(); ++i) {
-    near += std::abs(image.rgb[i] - static_cast<uint8_t>(rgb[image.rgb.size() * 40 + i])) <= 3 ? 1 : 0;
+    near += std::abs(image.rgb[i] - static_cast<uint8_t>(rgb[image.rgb.size() * 20 + i])) <= 3 ? 1 : 0;
   }
-  EXPECT_GT(static_cast<double>(near) / static_cast<double>(image.rgb.size()), 0.7);
+  EXPECT_GT(static_cast<double>(near) / static_cast<double>(image.rgb.size()), 0.5);
 }
 
 // The share of a tone in samples at 16 kHz: 1 for a pure one.
