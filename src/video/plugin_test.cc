@@ -197,7 +197,9 @@ TEST_F(Plugin, CutAndForeignFilesAreOneClearSentence) {
     for (const double share : {0.02, 0.3, 0.6, 0.9}) {
       const std::string cut =
           folder_.Write("cut.mp4", bytes.substr(0, static_cast<size_t>(share * static_cast<double>(bytes.size()))));
-      const std::string message = ErrorOf(cut);
+      // What is there may be whole: the pictures often come first.
+      const auto sound = LoadSound(cut, plugin_.get());
+      const std::string message = sound.has_value() ? ErrorOf(cut) : sound.error().message;
       EXPECT_THAT(message, HasSubstr("cut.mp4: ")) << share;
       EXPECT_EQ(message.find('\n'), std::string::npos);
     }

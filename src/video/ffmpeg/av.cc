@@ -10,6 +10,7 @@ extern "C" {
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 namespace minicpm::ffmpeg {
 namespace {
@@ -114,6 +115,16 @@ int LocalFile::FirstStream(AVMediaType kind) const {
     }
   }
   return -1;
+}
+
+void LocalFile::CheckComplete(int stream, int64_t n_packets) const {
+  const int promised = avformat_index_get_entries_count(input_->streams[stream]);
+  const std::string_view name = input_->iformat->name;
+  if (name.starts_with("mov,") && promised > n_packets + 1 && input_->pb->eof_reached != 0) {
+    Throw(MINICPM_MEDIA_CORRUPT, "the file is cut off: it lists " + std::to_string(promised) + " packets and holds " +
+                                     std::to_string(n_packets));
+  }
+  if (input_->pb->error < 0) ThrowAv("cannot read the file", input_->pb->error);
 }
 
 CodecPtr OpenDecoder(const AVStream* stream, uint64_t max_pixels, int threads) {

@@ -73,6 +73,8 @@ class LocalFile {
   AVFormatContext* format() const { return input_.get(); }
   // The first stream of a kind that is not a cover picture; -1: none.
   int FirstStream(AVMediaType kind) const;
+  // After the last packet: containers with a table of all packets (MP4) tell when the file does not hold them; throws.
+  void CheckComplete(int stream, int64_t n_packets) const;
 
  private:
   AVIOContext* io_ = nullptr;

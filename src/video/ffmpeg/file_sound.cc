@@ -31,14 +31,18 @@ class Sound {
     decoder_ = OpenDecoder(file_.format()->streams[stream_], 1, 1);
     PacketPtr packet(NeedMemory(av_packet_alloc()));
     int e = 0;
+    int64_t n_packets = 0;
     while ((e = av_read_frame(file_.format(), packet.get())) >= 0) {
       if (packet->stream_index == stream_) {
         if ((packet->flags & AV_PKT_FLAG_CORRUPT) != 0) Damaged();
+        ++n_packets;
         Decode(packet.get());
       }
       av_packet_unref(packet.get());
     }
     if (e != AVERROR_EOF) ThrowAv("the file is damaged", e);
+    // Uncompressed samples are listed one by one and read many at a time.
+    if (av_get_exact_bits_per_sample(decoder_->codec_id) == 0) file_.CheckComplete(stream_, n_packets);
     Decode(nullptr);
     if (rate_ == 0) Begin(decoder_->sample_rate, decoder_->ch_layout.nb_channels);
     Convert(nullptr);

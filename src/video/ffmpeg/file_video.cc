@@ -95,7 +95,7 @@ class Video {
       av_packet_unref(packet.get());
     }
     if (end != AVERROR_EOF) ThrowAv("the file is damaged after frame " + std::to_string(number), end);
-    CheckComplete(number);
+    file_->CheckComplete(stream_, number);
     if (times_.empty()) Throw(MINICPM_MEDIA_CORRUPT, "the file has a video track but no frames in it");
     std::sort(times_.begin(), times_.end());
     std::sort(keys.begin(), keys.end());
@@ -103,17 +103,6 @@ class Video {
     for (const int64_t time : keys) {
       keys_.push_back(std::lower_bound(times_.begin(), times_.end(), time) - times_.begin());
     }
-  }
-
-  // Containers with a table of all frames (MP4) tell when the file does not hold them.
-  void CheckComplete(int64_t found) const {
-    const int promised = avformat_index_get_entries_count(Stream());
-    const std::string name = file_->format()->iformat->name;
-    if (name.starts_with("mov,") && promised > found + 1 && file_->format()->pb->eof_reached != 0) {
-      Throw(MINICPM_MEDIA_CORRUPT,
-            "the file is cut off: it lists " + std::to_string(promised) + " frames and holds " + std::to_string(found));
-    }
-    if (file_->format()->pb->error < 0) ThrowAv("cannot read the file", file_->format()->pb->error);
   }
 
   void Measure() {
