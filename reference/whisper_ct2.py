@@ -3,7 +3,7 @@ that the tower can be run on real weights; with --speech also what transformers'
 
     python3 reference/whisper_ct2.py --model FOLDER --out FOLDER [--speech FILE.wav]
 
-FOLDER/model.bin: format version 6. Written: apm.safetensors (apm.* tensors), apm.json (its numbers), and with --speech
+FOLDER/model.bin: format version 6. Written: model.safetensors (apm.* tensors), apm.json (its numbers), and with --speech
 speech.safetensors: mel [L, 80], encoder [C, A] (full attention) and encoder_blocks [C, A] (each second sees itself and all
 before it, as MiniCPM-o does) of the first 30 s, without padding. Not part of any test that runs everywhere: no weights are
 in this repository.
@@ -133,7 +133,7 @@ def main():
     arguments = options.parse_args()
     tensors, config = encoder_tensors(read_variables(os.path.join(arguments.model, "model.bin")))
     os.makedirs(arguments.out, exist_ok=True)
-    weights.write(os.path.join(arguments.out, "apm.safetensors"), {"apm." + k: ("F32", v) for k, v in tensors.items()})
+    weights.write(os.path.join(arguments.out, "model.safetensors"), {"apm." + k: ("F32", v) for k, v in tensors.items()})
     with open(os.path.join(arguments.out, "apm.json"), "w", encoding="utf-8") as f:
         json.dump(config, f, indent=1)
     print(config)

@@ -77,6 +77,8 @@ Result<Samples> ReadFrames(SNDFILE* sound, const SF_INFO& info, SoundFormat form
   constexpr sf_count_t kBlockSamples = 1 << 16;
   const sf_count_t block_frames = std::max<sf_count_t>(1, kBlockSamples / info.channels);
   std::vector<float> block(static_cast<size_t>(block_frames * info.channels));
+  const sf_count_t promised = PromisedFrames(info);
+  if (promised > 0) converter.Expect(static_cast<uint64_t>(promised));
   sf_count_t n_frames = 0;
   while (true) {
     const sf_count_t n = sf_readf_float(sound, block.data(), block_frames);
@@ -87,7 +89,6 @@ Result<Samples> ReadFrames(SNDFILE* sound, const SF_INFO& info, SoundFormat form
   if (const int error = sf_error(sound); error != SF_ERR_NO_ERROR) {
     return BrokenSound(name, format, Printable(sf_strerror(sound), 200));
   }
-  const sf_count_t promised = PromisedFrames(info);
   if (format == SoundFormat::kFlac && promised >= 0 && n_frames < promised) {
     return BrokenSound(name, format,
                        "the file ends too early: its header promises " + std::to_string(promised) + " samples, " +

@@ -49,6 +49,8 @@ class SoundConverter {
   SoundConverter& operator=(SoundConverter&&) noexcept;
   ~SoundConverter();
 
+  // Takes memory for this many frames, so that it need not grow (and be copied) on the way. Only a hint.
+  void Expect(uint64_t n_frames);
   // Interleaved samples, a whole number of frames. Errors: kResourceExhausted past the limit.
   Status Push(std::span<const float> interleaved);
   // Everything converted. Push and Finish may not be called again.

@@ -17,6 +17,7 @@ constexpr int kMinRate = 1000;
 constexpr int kMaxRate = 768'000;
 constexpr int kMaxChannels = 64;
 constexpr size_t kBlockFrames = 8192;
+constexpr size_t kSpareSamples = 512;  // more than what the resampler gives beyond the ratio
 
 struct DeleteSoxr {
   void operator()(soxr_t soxr) const { soxr_delete(soxr); }
@@ -50,7 +51,7 @@ Status SoundConverter::Impl::Resample(const float* block, size_t n_block) {
   const double ratio = static_cast<double>(kAudioSampleRate) / rate;
   while (true) {
     const size_t had = samples.size();
-    const size_t room = static_cast<size_t>(static_cast<double>(n_block) * ratio) + 256;
+    const size_t room = static_cast<size_t>(static_cast<double>(n_block) * ratio) + kSpareSamples;
     samples.resize(had + room);
     size_t used = 0;
     size_t made = 0;
@@ -110,6 +111,14 @@ Result<SoundConverter> SoundConverter::Create(int rate, int channels, const std:
     }
   }
   return SoundConverter(std::move(impl));
+}
+
+void SoundConverter::Expect(uint64_t n_frames) {
+  constexpr double kMost = 1 << 30;  // whatever the limits are, a hint is no reason to ask for more
+  const double seconds = std::min(static_cast<double>(n_frames) / impl_->rate, impl_->max_seconds);
+  const double n_samples = std::min(std::max(seconds, 0.0) * kAudioSampleRate, kMost);
+  // The resampler fills blocks that may have some room left at the end.
+  impl_->samples.reserve(static_cast<size_t>(n_samples) + (impl_->resampler != nullptr ? kSpareSamples : 0));
 }
 
 Status SoundConverter::Push(std::span<const float> interleaved) {
