@@ -97,7 +97,7 @@ class Resampler(nn.Module):
         self.ln_q, self.ln_kv, self.ln_post = (nn.LayerNorm(e, 1e-6) for _ in range(3))
         with torch.no_grad():  # query k starts by reading the patches around the k-th point of a lattice
             side = int(math.sqrt(c["queries"]))
-            at = (torch.arange(side) + 0.5) * 13.0 / side - 0.5
+            at = (torch.arange(side) + 0.5) * 14.5 / side - 0.5
             self.query.copy_(sincos(at.repeat_interleave(side), at.repeat(side), e))
             # Both heads see both axes; coarse waves hardly count, so that a query's neighbourhood is small.
             order = torch.cat([torch.arange(0, e, 2), torch.arange(1, e, 2)])
