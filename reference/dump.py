@@ -7,7 +7,10 @@ import platform
 
 import numpy as np
 
+import preprocess
 import resampler
+import siglip
+import template
 import weights
 from model import Model, load_picture, load_sound
 
@@ -100,6 +103,74 @@ def sensitivity(model, ids, views, visual, expected):
     return found
 
 
+def deal_sound(model, clips, tap):
+    """All clips of a message are encoded as one sound; its rows are dealt out in order, as many as each clip alone would give."""
+    if not clips:
+        return []
+    rows = model.encode_sound(np.concatenate(clips), tap)
+    ends = np.cumsum([model.count_sound(c) for c in clips])
+    assert ends[-1] <= len(rows), "a clip would get too few rows"
+    return [rows[end - model.count_sound(c):end] for c, end in zip(clips, ends)]
+
+
+def frame(width, height, index):
+    """A made-up frame: gradients that move with the index (tests/golden/fake_video.h draws the same)."""
+    y, x = np.mgrid[:height, :width]
+    return np.stack([x * 5 + index * 37, y * 3 + index * 11, (x ^ y) + index], axis=-1).astype(np.uint8)
+
+
+def run_video(model):
+    """A video through the whole model: frames as the family takes them, for o 4.5 with their sound."""
+    family, question = model.family, "What happens?"
+    dump, visual, parts, item = Dump(), [], [], 0
+    width, height, fps = 56, 42, 10
+    n_frames = {"minicpm-v-2_6": 31, "minicpm-v-4_5": 20, "minicpm-o-4_5": 20}[family]
+    # Groups of (frames, times): every second, six frames in two packs, every second.
+    groups = {"minicpm-v-2_6": [([i], [-1]) for i in (0, 10, 20, 30)],
+              "minicpm-v-4_5": [],
+              "minicpm-o-4_5": [([i], [-1]) for i in (0, 10)]}[family]
+    if family == "minicpm-v-4_5":
+        gap = n_frames / 6  # 3 a second for 2 s, from the middle of each sixth
+        frames = [int(i * gap + gap / 2) for i in range(6)]
+        times = [preprocess.temporal_id(int(np.argmin(np.abs(np.arange(0, n_frames / fps, 0.1) - f / fps)))) for f in frames]
+        groups = [(frames[i:i + 3], times[i:i + 3]) for i in (0, 3)]
+    for frames, times in groups:
+        rows, grids = [], []
+        for i in frames:
+            views, cut = preprocess.cut_views(frame(width, height, i), 2 if family == "minicpm-v-2_6" else 1)
+            assert len(views) == 1 and cut == (0, 0)
+            tap = dump.view_tap(item, item in (0, 5))
+            grids.append(preprocess.grid_of(views[0]))
+            patches = preprocess.patches_of(views[0])
+            tap("view.patches", patches)
+            rows.append(siglip.forward(patches, grids[-1], model.weights, model.config, tap))
+            item += 1
+        first = item - len(frames)
+        visual += [resampler.forward(rows, grids, model.weights, times,
+                                     lambda name, value, i, first=first: dump.add(
+                                         f"{name}@{first + i}", value, some_rows(len(value), 4 if name == "resampler.kv" else 16)))]
+        parts.append(template.placeholder(0, (0, 0), model.config["query_num"], False))
+    case = {"family": family, "model": f"models/tiny/{family}", "case": "video", "kind": "video", "prompt": question,
+            "width": width, "height": height, "frames": n_frames, "fps": fps, "groups": [g[0] for g in groups],
+            "temporal_ids": [g[1] for g in groups]}
+    spoken = family == "minicpm-o-4_5"
+    if spoken:
+        sound = load_sound(os.path.join(ROOT, "tests", "data", "audio", "cards_005.wav"))[:32000]
+        heard = deal_sound(model, [sound[:16000], sound[16000:]], dump.sound_tap(0))
+        visual = [rows for pair in zip(visual, heard) for rows in pair]
+        parts = ["".join(p + template.sound_placeholder(len(h)) for p, h in zip(parts, heard)) + question]
+        case["sound"], case["samples"] = "../audio/cards_005.wav", len(sound)
+    else:
+        parts.append(question)
+    text = template.chat(family, [("user", parts)], None if family == "minicpm-v-2_6" else False, spoken=spoken)
+    ids = model.tokenizer.encode(text)
+    tokens, margins = model.generate(model.embed(ids, visual), N_TOKENS, dump.text_tap(some_rows(len(ids), LLM_ROWS)))
+    assert len(set(tokens)) >= 20 and min(margins) > 1e-3, (family, len(set(tokens)), min(margins))
+    case.update({"rendered": text, "prompt_ids": ids, "stops_ignored": True, "token_ids": tokens,
+                 "margins": [round(m, 6) for m in margins], "text": model.tokenizer.decode(tokens)})
+    return case, dump.tensors
+
+
 def run_case(model, name, question, pictures, check, sounds=()):
     family = model.family
     thinking = None if family == "minicpm-v-2_6" else False
@@ -110,7 +181,8 @@ def run_case(model, name, question, pictures, check, sounds=()):
     dump = Dump()
     full = {0, 1, len(views) - 1}
     visual = [model.encode_view(v, dump.view_tap(i, i in full)) for i, v in enumerate(views)]
-    visual += [model.encode_sound(s, dump.sound_tap(i)) for i, s in enumerate(heard)]
+    rows_heard = deal_sound(model, heard, dump.sound_tap(0))
+    visual += rows_heard
     fill = model.tokenizer.added_id["<unk>"]
     edges = [i for i in range(1, len(ids)) if (ids[i] == fill) != (ids[i - 1] == fill)][:12]
     rows = some_rows(len(ids), LLM_ROWS, edges + [e - 1 for e in edges[:4]])
@@ -157,16 +229,20 @@ def main():
     parser.add_argument("--out", default=os.path.join(ROOT, "tests", "data", "golden"))
     parser.add_argument("--models", default=os.path.join(ROOT, "models", "tiny"))
     parser.add_argument("--family", choices=CASES)
+    parser.add_argument("--case", help="only this one")
     parser.add_argument("--no-sensitivity", action="store_true", help="do not test that every slice matters (slow)")
     args = parser.parse_args()
     for family in [args.family] if args.family else CASES:
         model = Model(os.path.join(args.models, family))
-        results = [run_case(model, name, *spec, not args.no_sensitivity) for name, spec in CASES[family].items()]
+        jobs = {name: lambda name=name, spec=spec: run_case(model, name, *spec, not args.no_sensitivity)
+                for name, spec in CASES[family].items()}
         if family == "minicpm-o-4_5":
-            results += [run_case(model, name, question, pictures, False, sounds)
-                        for name, (question, pictures, sounds) in SOUND_CASES.items()]
+            jobs.update({name: lambda name=name, spec=spec: run_case(model, name, *spec[:2], False, spec[2])
+                         for name, spec in SOUND_CASES.items()})
         if family == "minicpm-v-4_5":
-            results.append(run_groups(model))
+            jobs["temporal_groups"] = lambda: run_groups(model)
+        jobs["video"] = lambda: run_video(model)
+        results = [job() for name, job in jobs.items() if args.case in (None, name)]
         for case, tensors in results:
             folder = os.path.join(args.out, family, case["case"])
             os.makedirs(folder, exist_ok=True)

@@ -142,17 +142,20 @@ TEST_P(AudioTower, EveryStageOfEveryClip) {
     const GoldenCase golden = ReadGoldenCase(kFamily, name);
     Recorder recorder;
     ear.backend->set_tap(&recorder);
-    int item = 0;
+    Samples all;  // the clips of one message are one sound
+    int64_t n_rows = 0;
     for (const GoldenCase::Sound& sound : golden.sounds) {
-      const Mel mel = MelOf(Must(LoadAudio(sound.path)));
-      AudioRequest request;
-      request.mel = mel.view();
-      request.item = item++;
-      EXPECT_EQ(ear.Rows(request), sound.rows);
-      ear.Hear(request);
+      const Samples clip = Must(LoadAudio(sound.path));
+      all.insert(all.end(), clip.begin(), clip.end());
+      n_rows += sound.rows;
     }
+    const Mel mel = MelOf(all);
+    AudioRequest request;
+    request.mel = mel.view();
+    EXPECT_GE(ear.Rows(request), n_rows);
+    ear.Hear(request);
     // Convolutions, two layers, norm, rows.
-    EXPECT_EQ(CompareStages(GoldenStages(golden.folder), recorder, kTolerance, "aud."), 5 * item) << name;
+    EXPECT_EQ(CompareStages(GoldenStages(golden.folder), recorder, kTolerance, "aud."), 5) << name;
   }
 }
 
