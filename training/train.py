@@ -20,9 +20,9 @@ import questions
 from model import Inspector
 from prompts import Prompts, layout
 
-DENSE_STEPS = 300      # first the towers alone, from their extra heads
-PLAIN_SHARDS = 3       # then pictures of one view only
-SHARDS, PASSES = 80, 2  # distinct shards of pictures; times each is used in a row
+DENSE_STEPS = 1000     # first the towers alone, from their extra heads
+PLAIN_SHARDS = 10      # then pictures of one view only
+SHARDS, PASSES = 80, 4  # distinct shards of pictures; times each is used in a row
 SPEECH_SHARDS = 16
 WEIGHT = {"label": 2.0, "display": 1.6, "holes": 1.5, "where": 1.6, "defect": 1.4, "count": 1.5, "json": 1.0, "colour": 0.6, "kind": 0.6}
 SPEECH_CLASSES = [(t, language, way) for t in questions.SPOKEN_TYPES for language in ("en", "zh") for way in range(len(questions.ASK[t][language]))]
@@ -197,8 +197,12 @@ def language_loss(net, extra, batches, key, group, numbers, rng, typed, spoken):
 
 def towers_loss(net, extra, batches, key, group, numbers, rng):
     """The first steps: towers and their extra heads only."""
-    patches, labels, _, _ = gather(group, key, numbers, batches.device)
-    dense = extra.dense(net.vpm(patches, key[1:3]), labels)
+    patches, labels, slices, slice_labels = gather(group, key, numbers, batches.device)
+    grid = key[1:3]
+    if slices is not None:
+        chosen = torch.as_tensor(rng.permutation(len(slices))[:32])
+        patches, labels, grid = slices[chosen], slice_labels[chosen], key[3:5]
+    dense = extra.dense(net.vpm(patches, grid), labels)
     wanted = [(questions.SPOKEN_TYPES[int(rng.integers(len(questions.SPOKEN_TYPES)))], ("en", "zh")[int(rng.integers(2))]) for _ in range(12)]
     mel, lengths, classes, _ = batches.clips(rng, wanted)
     heard, counts, _ = net.hear(mel, lengths)
