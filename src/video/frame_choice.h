@@ -28,7 +28,9 @@ struct VideoGroup {
   std::vector<int64_t> frames;        // indices into the video; a composite's cells in order
   std::vector<int32_t> temporal_ids;  // of each frame; empty: still pictures without time
   bool composite = false;             // frames are drawn into one picture
-  int64_t sound_begin = 0;            // samples at 16 kHz that follow this picture; both 0: none
+  // Samples at 16 kHz that follow this picture; both 0: none. The track may end earlier, and the last stretch may be
+  // shorter than the 1600 samples that the model's helper pads it to: whoever cuts the sound clamps and pads.
+  int64_t sound_begin = 0;
   int64_t sound_end = 0;
 };
 

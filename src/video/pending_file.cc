@@ -1,12 +1,11 @@
-// Exclusive create, and at the end flush, rename, flush of the folder. See pending_file.h for what it is not for.
+// A name that nobody else has, and at the end flush, rename, flush of the folder. See pending_file.h for what it is not for.
 #include "video/pending_file.h"
 
-#include <atomic>
 #include <filesystem>
+#include <random>
 #include <system_error>
 #include <utility>
 
-#include "os/atomic_file.h"
 #include "os/positioned_file.h"
 
 namespace minicpm {
@@ -18,12 +17,11 @@ Result<PendingFile> PendingFile::Create(const std::string& path) {
   if (std::filesystem::exists(final_path, error) && !std::filesystem::is_regular_file(final_path, error)) {
     return Fail(ErrorCode::kInvalidArgument, Printable(path, 300) + ": not a regular file, so it is not replaced");
   }
-  // AtomicFile makes a name that nobody else has; what it makes is kept by the rename of its commit.
-  for (int attempt = 0; attempt < 1000; ++attempt) {
-    const std::string temporary = path + ".part-" + std::to_string(attempt) + ending;
+  std::random_device random;  // two programs may write the same path
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const std::string temporary = path + ".part-" + std::to_string(random()) + ending;
     if (std::filesystem::exists(temporary, error)) continue;
-    MINICPM_ASSIGN(AtomicFile file, AtomicFile::Create(temporary));
-    MINICPM_TRY(file.Commit());
+    MINICPM_ASSIGN(const PositionedFile file, PositionedFile::OpenWrite(temporary));
     return PendingFile(path, temporary);
   }
   return Fail(ErrorCode::kIo, Printable(path, 300) + ": too many unfinished .part files beside it");
