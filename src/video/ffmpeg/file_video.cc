@@ -73,6 +73,10 @@ class Video {
 
   void FindFrames() {
     std::vector<int64_t> keys;  // times
+    // Growing step by step would take twice the memory.
+    if (const int listed = avformat_index_get_entries_count(Stream()); listed > 0) {
+      times_.reserve(static_cast<size_t>(std::min<int64_t>(listed, limits_.max_frames)));
+    }
     PacketPtr packet(NeedMemory(av_packet_alloc()));
     int end = 0;
     int64_t number = 0;
@@ -99,7 +103,7 @@ class Video {
     if (times_.empty()) Throw(MINICPM_MEDIA_CORRUPT, "the file has a video track but no frames in it");
     std::sort(times_.begin(), times_.end());
     std::sort(keys.begin(), keys.end());
-    times_.shrink_to_fit();
+    if (times_.capacity() > times_.size() + times_.size() / 8) times_.shrink_to_fit();
     for (const int64_t time : keys) {
       keys_.push_back(std::lower_bound(times_.begin(), times_.end(), time) - times_.begin());
     }
