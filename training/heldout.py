@@ -110,11 +110,10 @@ def make(folder, per_type, spoken_per_type, split="heldout", seed=SEED):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
             f.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         for kind in questions.TYPES:
-            truth = [r["answer"] for r in rows if r["type"] == kind]
-            if truth:
-                share = [collections.Counter(r["answer"] for r in rows if r["type"] == kind and r["language"] == language).most_common(1)[0][1] /
-                         sum(r["type"] == kind and r["language"] == language for r in rows) for language in ("en", "zh")]
-                print(name, kind, len(truth), "majority en {:.2f} zh {:.2f}".format(*share))
+            for language in ("en", "zh"):
+                truth = collections.Counter(r["answer"] for r in rows if (r["type"], r["language"]) == (kind, language))
+                if truth:
+                    print(name, kind, language, truth.total(), f"majority {max(truth.values()) / truth.total():.2f}")
 
 
 def main():

@@ -212,6 +212,7 @@ def towers_loss(net, extra, batches, key, group, numbers, rng):
 
 class Run:
     def __init__(self, args):
+        os.makedirs(cache.FOLDER, exist_ok=True)
         torch.manual_seed(1)
         torch.set_num_threads(args.threads)
         torch.set_flush_denormal(True)
