@@ -37,7 +37,7 @@ def main():
     args = parser.parse_args()
     losses = {n: [] for n in ("answers", "patches / 5", "speech")}
     with open(os.path.join(cache.FOLDER, args.name + "_loss.csv"), encoding="utf-8") as f:
-        for row in csv.reader(f):
+        for row in list(csv.reader(f))[1:]:
             for name, value, scale in zip(losses, row[3:6], (1, 0.2, 1)):
                 losses[name].append((float(row[1]) / 3600, float(value) * scale))
     right = collections.OrderedDict()

@@ -227,7 +227,7 @@ class Run:
         self.parameters = plain + rest
         self.optimizer = torch.optim.AdamW([{"params": plain, "weight_decay": 0.0}, {"params": rest, "weight_decay": 0.05}], lr=args.lr, betas=(0.9, 0.98), fused=True)
         self.average = {n: p.detach().clone() for n, p in self.net.named_parameters()}
-        self.step, self.shard, self.seconds, self.decay_from = 0, 0, 0.0, None
+        self.step, self.shard, self.seconds, self.cpu, self.decay_from = 0, 0, 0.0, 0.0, None
         self.path = os.path.join(cache.FOLDER, args.name + ".pt")
         self.stop = False
         for s in (signal.SIGTERM, signal.SIGINT):
@@ -242,10 +242,11 @@ class Run:
         self.optimizer.load_state_dict(s["optimizer"])
         self.average = s["average"]
         self.step, self.shard, self.seconds, self.decay_from = s["step"], s["shard"], s["seconds"], s["decay_from"]
+        self.cpu = s.get("cpu", 0.0)
 
     def save(self):
         state = {"model": self.net.state_dict(), "extra": self.extra.state_dict(), "optimizer": self.optimizer.state_dict(), "average": self.average,
-                 "step": self.step, "shard": self.shard, "seconds": self.seconds, "decay_from": self.decay_from}
+                 "step": self.step, "shard": self.shard, "seconds": self.seconds, "cpu": self.cpu, "decay_from": self.decay_from}
         torch.save(state, self.path + ".part")
         os.replace(self.path + ".part", self.path)
 
@@ -274,38 +275,46 @@ class Run:
     def train(self):
         args, batches = self.args, Batches(self.prompts, self.device)
         begin = last = saved = checked = time.time()
+        spent = time.process_time()
         log = open(os.path.join(cache.FOLDER, args.name + "_loss.csv"), "a", newline="")
-        out, sums, asked, seen = csv.writer(log), [], 0, 0
+        out, sums, asked, seen, pending = csv.writer(log), [], 0, 0, 0
+        if log.tell() == 0:
+            out.writerow("step seconds shard loss_answers loss_patches loss_speech right_tokens right_speech views_per_s questions_per_s rate cpu_seconds".split())
         done = lambda: self.stop or time.time() - begin > args.minutes * 60 or (self.decay_from is not None and self.step - self.decay_from >= args.decay) \
             or (args.steps and self.step >= args.steps)
         while not done():
             groups = batches.shard(self.shard)
             begun = self.step
             for key, numbers in batches.order(groups, self.shard, self.step < DENSE_STEPS):
-                rng = np.random.default_rng([11, self.step])
+                rng = np.random.default_rng([11, self.step, pending])
                 if self.step < DENSE_STEPS:
                     result = towers_loss(self.net, self.extra, batches, key, groups[key], numbers, rng)
                 else:
                     pair = key[0] == 2
                     result = language_loss(self.net, self.extra, batches, key, groups[key], numbers, rng, 2 if pair else args.typed, args.spoken)
-                self.optimizer.zero_grad(set_to_none=True)
-                result[0].backward()
+                (result[0] * (len(numbers) / 16)).backward()
+                pending += len(numbers)
+                sums.append(result[1:6])
+                asked += result[6]
+                seen += len(numbers) * key[0] * (1 + key[5] * key[6])
+                if pending < 12:  # big pictures come two at a time; several such batches make one step
+                    continue
+                pending = 0
                 nn.utils.clip_grad_norm_(self.parameters, 1.0)
                 for g in self.optimizer.param_groups:
                     g["lr"] = self.rate()
                 self.optimizer.step()
+                self.optimizer.zero_grad(set_to_none=True)
                 self.step += 1
                 keep = min(0.998, (1 + self.step) / (10 + self.step))
                 with torch.no_grad():
                     torch._foreach_lerp_(list(self.average.values()), [p.detach() for _, p in self.net.named_parameters()], 1 - keep)
-                sums.append(result[1:6])
-                asked += result[6]
-                seen += len(numbers) * key[0] * (1 + key[5] * key[6])
                 if self.step % 20 == 0:
                     now = time.time()
                     self.seconds += now - last
+                    self.cpu, spent = self.cpu + time.process_time() - spent, time.process_time()
                     mean = np.mean(sums, 0)
-                    out.writerow([self.step, round(self.seconds), self.shard, *(f"{m:.4f}" for m in mean), f"{seen / (now - last):.2f}", f"{asked / (now - last):.2f}", f"{self.rate():.2e}"])
+                    out.writerow([self.step, round(self.seconds), self.shard, *(f"{m:.4f}" for m in mean), f"{seen / (now - last):.2f}", f"{asked / (now - last):.2f}", f"{self.rate():.2e}", round(self.cpu)])
                     log.flush()
                     last, sums, asked, seen = now, [], 0, 0
                 if time.time() - saved > 300:
