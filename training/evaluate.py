@@ -36,7 +36,7 @@ def embed(net, prompts, content, folder, blind=False):
             samples, rate = soundfile.read(os.path.join(folder, part["audio_url"]["url"]))
             assert rate == speech.RATE
             mel = torch.from_numpy(speech.features(samples))[None]
-            heard, counts, _ = net.hear(mel, torch.tensor([mel.shape[1]]))
+            heard, counts, _ = net.hear(mel.to(net.llm.lm_head.weight.dtype), torch.tensor([mel.shape[1]]))
             sound = heard[0, :counts[0]]
         else:
             text = part["text"]

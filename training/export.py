@@ -1,13 +1,11 @@
 """Writes the trained model as a checkpoint folder in the official layout (config.json, tokenizer, preprocessor_config.json,
 generation_config.json, model.safetensors in bf16) and checks that the reference computes the same from it."""
 import argparse
-import json
 import os
 import sys
 
 import numpy as np
 import torch
-from PIL import Image
 
 import questions
 import views
@@ -114,49 +112,43 @@ def export(model, folder):
     return config
 
 
-def check(folder):
-    """Largest difference between PyTorch (float64) and the reference, both from the exported files: rows of views, of sound, logits."""
-    import decoder
-    import mel
-    import model as ours
-    import resampler
-    import siglip
-    import whisper
+def check(folder, sets=os.path.join(HERE, "..", "tests", "data", "inspector")):
+    """Largest difference between PyTorch and reference/model.py in float64, both from the exported files: what a sliced picture and a
+    spoken question become, and all logits of the whole prompt. The prompts must agree token by token."""
+    import importlib.util
 
-    with open(os.path.join(folder, "config.json"), encoding="utf-8") as f:
-        config = json.load(f)
-    w = weights.read_checkpoint(folder)
-    net = ours.Inspector(config["vocab_size"]).double()
-    net.load_state_dict({k: torch.tensor(v) for k, v in w.items()})
-    rng = np.random.default_rng(5)
-    picture = Image.fromarray(np.asarray(Image.fromarray(rng.integers(0, 256, (12, 14, 3), np.uint8)).resize((300, 280), Image.BICUBIC)))
-    worst, rows = 0.0, []
-    with torch.no_grad():
-        for view in views.cut(picture)[0][:3]:
-            grid = view.shape[0] // views.PATCH, view.shape[1] // views.PATCH
-            truth = resampler.forward([siglip.forward(views.preprocess.patches_of(view), grid, w, config)], [grid], w)
-            mine = net.see(torch.tensor(views.patches(view))[None], grid)[0][0].numpy()
-            worst = max(worst, np.abs(mine - truth).max())
-            rows.append(truth)
-        print(f"views: {worst:.2e}")
-        m = [mel.piece_features(rng.standard_normal(n) * 0.1) for n in (30000, 21234)]
-        lengths = torch.tensor([len(x) for x in m])
-        batch = torch.zeros(2, int(lengths.max()) + 7, 80, dtype=torch.float64)
-        for i, x in enumerate(m):
-            batch[i, :len(x)] = torch.tensor(x)
-        heard, counts, _ = net.hear(batch, lengths)
-        for i, x in enumerate(m):
-            truth = whisper.forward(x, w, config)
-            assert len(truth) == counts[i]
-            worst = max(worst, np.abs(heard[i, :counts[i]].numpy() - truth).max())
-            rows.append(truth)
-        print(f"and sounds: {worst:.2e}")
-        x = np.concatenate(rows)
-        truth = decoder.logits(decoder.forward(x, w, config), w, config)
-        n = len(x)
-        y, _ = net.llm(torch.tensor(x)[None], torch.arange(n)[None], torch.ones(n, n, dtype=torch.bool).tril()[None, None])
-        worst = max(worst, np.abs(net.llm.lm_head(y)[0].numpy() - truth).max())
-    print(f"and logits: {worst:.2e}")
+    import decoder
+    import evaluate
+    import prompts
+    import soundfile
+
+    spec = importlib.util.spec_from_file_location("reference_model", os.path.join(HERE, "..", "reference", "model.py"))
+    reference = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(reference)
+    views.preprocess.plan_slices.__defaults__ = (views.MAX_SLICES, views.SCALE, views.PATCH)  # its own default is 448
+    truth = reference.Model(folder)
+    net = Inspector(truth.config["vocab_size"]).double()
+    net.load_state_dict({k: torch.tensor(v) for k, v in truth.weights.items()})
+    ours = prompts.Prompts()
+    worst = 0.0
+    for question, picture, sound in (("Where is the defect?", "where_00.jpg", None), (None, "label_01.jpg", "label_01.ogg"), ("有几个孔？", "holes_05.jpg", None)):
+        path = os.path.join(sets, "pictures", picture)
+        sounds = [soundfile.read(os.path.join(sets, "speech", sound))[0]] if sound else []
+        _, ids, cut, _ = truth.prompt(question, [reference.load_picture(path)], thinking=False, sounds=sounds)
+        visual = [truth.encode_view(v) for v in cut] + [truth.encode_sound(s) for s in sounds]
+        x = truth.embed(ids, visual)
+        content = [{"type": "image_url", "image_url": {"url": "pictures/" + picture}}]
+        content.append({"type": "audio_url", "audio_url": {"url": "speech/" + sound}} if sound else {"type": "text", "text": question})
+        with torch.no_grad():
+            mine = evaluate.embed(net, ours, content, sets)
+            n = mine.shape[1]
+            assert n == len(ids), (n, len(ids))
+            y, _ = net.llm(mine, torch.arange(n)[None], torch.ones(n, n, dtype=torch.bool).tril()[None, None])
+            logits = net.llm.lm_head(y)[0].numpy()
+        rows = np.abs(mine[0].numpy() - x).max()
+        difference = np.abs(logits - decoder.logits(decoder.forward(x, truth.weights, truth.config), truth.weights, truth.config)).max()
+        print(f"{picture} {sound or question}: {len(cut)} views, {n} tokens; rows differ by {rows:.1e}, logits by {difference:.1e}", flush=True)
+        worst = max(worst, rows, difference)
     assert worst < 1e-4
     return worst
 
