@@ -23,6 +23,7 @@ int InspectCommand(const Arguments& arguments);
 int BenchCommand(const Arguments& arguments);
 int ConvertCommand(const Arguments& arguments);
 int VerifyCommand(const Arguments& arguments);
+int WatchCommand(const Arguments& arguments);
 
 // Name and version of this program, as bundles record it.
 inline constexpr const char* kToolVersion = "minicpm " MINICPM_VERSION;

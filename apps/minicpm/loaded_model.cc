@@ -5,7 +5,8 @@
 
 namespace minicpm::cli {
 
-Result<LoadedModel> LoadModel(const std::string& folder, const GenerationFlags& flags, Console& console) {
+Result<LoadedModel> LoadModel(const std::string& folder, const GenerationFlags& flags, Console& console,
+                              SessionOptions session) {
   const double start_ms = NowMs();
   console.Transient("opening " + folder + " ...");
   LoadedModel model;
@@ -14,9 +15,8 @@ Result<LoadedModel> LoadModel(const std::string& folder, const GenerationFlags& 
   engine_options.log = &console;
   MINICPM_ASSIGN(model.engine, Engine::Open(folder, engine_options));
   MINICPM_ASSIGN(model.backend, model.engine->NewBackend(ResolveBackend(flags)));
-  SessionOptions session_options;
-  session_options.context = flags.context.value_or(0);
-  MINICPM_ASSIGN(model.session, Session::Create(model.engine, *model.backend, session_options));
+  session.context = flags.context.value_or(0);
+  MINICPM_ASSIGN(model.session, Session::Create(model.engine, *model.backend, session));
   model.load_ms = NowMs() - start_ms;
   console.Transient("");
   return model;

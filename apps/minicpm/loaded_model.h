@@ -19,7 +19,8 @@ struct LoadedModel {
   double load_ms = 0;
 };
 
-// Errors are those of the engine; warnings go to `console`.
-Result<LoadedModel> LoadModel(const std::string& folder, const GenerationFlags& flags, Console& console);
+// Errors are those of the engine; warnings go to `console`. `session`'s context is taken from `flags`.
+Result<LoadedModel> LoadModel(const std::string& folder, const GenerationFlags& flags, Console& console,
+                              SessionOptions session = {});
 
 }  // namespace minicpm::cli

@@ -23,6 +23,8 @@ struct Command {
 constexpr Command kCommands[] = {
     {"run", "ask one question, with or without pictures", minicpm::cli::RunCommand},
     {"chat", "talk with the model, turn by turn", minicpm::cli::ChatCommand},
+    {"watch", "look at a camera, a stream, a video or a folder continuously, and raise alarms",
+     minicpm::cli::WatchCommand},
     {"inspect", "what is in a model folder: family, shapes, formats, sizes, licence", minicpm::cli::InspectCommand},
     {"bench", "how fast a model is on this machine, beside what the machine can do", minicpm::cli::BenchCommand},
     {"convert", "make a bundle with smaller weights from an official checkpoint", minicpm::cli::ConvertCommand},
