@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include "cli_test_process.h"
 #include "tests/support/clip.h"
 #include "tests/support/json_schema.h"
+#include "tests/support/rtsp_stream.h"
 #include "tests/support/temp_dir.h"
 #include "video/video.h"
 
@@ -207,6 +209,27 @@ TEST(Watch, AFilePlayedAtItsSpeedCountsWhatIsDropped) {
   }
   EXPECT_EQ(n, last + 1) << "every frame up to the last answer is answered, dropped or skipped";
   EXPECT_EQ(last, 39) << "the last frame is always looked at";
+}
+
+TEST(Watch, ANetworkCamera) {
+  const auto plugin = MediaPlugin::Find();
+  ASSERT_TRUE(plugin.has_value()) << plugin.error().message;
+  if (*plugin == nullptr) GTEST_SKIP() << "the FFmpeg plugin was not built (tools/setup --media)";
+  if (std::system("command -v ffmpeg >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "no ffmpeg program to send a stream with (tools/setup --media)";
+  }
+  const minicpm::test::TempDir dir;
+  const minicpm::test::RtspStream camera("-f lavfi -i testsrc2=size=96x64:rate=25");
+  const std::vector<json> lines =
+      WatchLines(camera.address(), {"--max-answers", "3", "--save-video", dir.File("shift.mp4")});
+  ASSERT_EQ(lines.size(), 3u);
+  for (size_t i = 1; i < lines.size(); ++i) {
+    EXPECT_GT(lines[i].at("frame").get<int64_t>(), lines[i - 1].at("frame").get<int64_t>());
+  }
+  EXPECT_EQ(lines[0].at("width"), 96);
+  const auto recorded = OpenVideo(dir.File("shift.mp4"), plugin->get());
+  ASSERT_TRUE(recorded.has_value()) << recorded.error().message;
+  EXPECT_GE((*recorded)->info().n_frames, 3);
 }
 
 TEST(Watch, AFolderIsReadInOrderAndNamesItsFiles) {

@@ -163,7 +163,7 @@ TEST(PromptLookup, AnAnswerUnlikeItsPromptEndsTheGuessing) {
     }
     return guessed;
   };
-  EXPECT_LT(failures(true), 30);  // of 200; every length of match learns by itself
+  EXPECT_LT(failures(true), 30);   // of 200; every length of match learns by itself
   EXPECT_GT(failures(false), 60);  // otherwise the prompt would not tempt
 }
 

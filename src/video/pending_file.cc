@@ -1,4 +1,5 @@
-// A name that nobody else has, and at the end flush, rename, flush of the folder. See pending_file.h for what it is not for.
+// A name that nobody else has, and at the end flush, rename, flush of the folder. See pending_file.h for what it is not
+// for.
 #include "video/pending_file.h"
 
 #include <filesystem>

@@ -13,8 +13,8 @@
 namespace minicpm {
 namespace {
 
-// Rows per piece of work: three blocks of a second, about 4 GFLOP of a 1024-wide layer. Rows are independent, so cutting
-// changes no bit.
+// Rows per piece of work: three blocks of a second, about 4 GFLOP of a 1024-wide layer. Rows are independent, so
+// cutting changes no bit.
 constexpr int64_t kRowsPerPiece = 150;
 constexpr int64_t kTaps = 3;
 
