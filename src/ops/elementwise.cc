@@ -42,12 +42,13 @@ void FillRopeTable(std::span<const int32_t> positions, double theta, int64_t rot
 
 void ApplyRope(Compute& compute, Matrix x, int64_t head_dim, const RopeTable& table) {
   MINICPM_CHECK(head_dim > 0 && x.cols % head_dim == 0 && table.cos.rows == x.rows && table.sin.rows == x.rows);
-  MINICPM_CHECK(table.cos.cols == head_dim / 2 && table.sin.cols == head_dim / 2 && head_dim % 2 == 0);
+  const int64_t half = table.cos.cols;
+  MINICPM_CHECK(half > 0 && 2 * half <= head_dim && table.sin.cols == half);
   auto* const kernel = compute.kernels().elementwise->rotate;
   ForRows(compute, x.rows, x.cols, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       for (int64_t h = 0; h < x.cols; h += head_dim) {
-        kernel(x.row(r) + h, head_dim / 2, table.cos.row(r), table.sin.row(r));
+        kernel(x.row(r) + h, half, table.cos.row(r), table.sin.row(r));
       }
     }
   });

@@ -21,7 +21,8 @@ struct RopeTable {
 };
 // Fills `table` for `positions` [M].
 void FillRopeTable(std::span<const int32_t> positions, double theta, int64_t rotary_dim, RopeTable table);
-// Half-split rotation (pairs i and i + head_dim/2), in place, all heads. x [M, n_heads * head_dim].
+// Half-split rotation of the first rotary_dim values of every head (pairs i and i + rotary_dim/2), in place; the others
+// stay. x [M, n_heads * head_dim]; rotary_dim = 2 * table.cos.cols <= head_dim.
 void ApplyRope(Compute& compute, Matrix x, int64_t head_dim, const RopeTable& table);
 
 }  // namespace minicpm
