@@ -1,6 +1,6 @@
 """Compares the product's chat templates (program text_tool) with the Jinja templates that ship with the checkpoints, on seeded conversations.
 
-FAMILY=PATH: v26, v45 or o45, and the tokenizer_config.json that came with a checkpoint of it. --write makes tests/data/text/templates.jsonl,
+FAMILY=PATH: v26, v45, o45 or v46, and the tokenizer_config.json or chat_template.jinja that came with a checkpoint of it. --write makes tests/data/text/templates.jsonl,
 which holds conversations of this program and what the template made of them, no template text beyond that.
 """
 import argparse
@@ -9,6 +9,7 @@ import json
 import os
 import random
 
+from jinja2.exceptions import TemplateError
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -23,6 +24,11 @@ def jinja(template):
     """As transformers renders chat templates."""
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     environment.filters["tojson"] = lambda x: json.dumps(x, ensure_ascii=False)
+
+    def complain(message):
+        raise TemplateError(message)
+
+    environment.globals["raise_exception"] = complain
     return environment.from_string(template)
 
 
@@ -58,7 +64,13 @@ def dump(rng, item):
     return json.dumps(item, ensure_ascii=rng.random() < 0.5, indent=rng.choice([None, None, 1, 4]), separators=rng.choice([None, (",", ":")]))
 
 
-def message(rng, role, tools):
+def arguments(rng, family):
+    if family != "v46":
+        return {"x": value(rng)}
+    return {name: value(rng) for name in rng.sample(["x", "colour", "wie viele", ""], rng.randint(0, 3))}
+
+
+def message(rng, role, tools, family):
     out = {"role": role, "parts": [text(rng) for _ in range(rng.choice([0, 1, 1, 1, 2, 3]))]}
     if role == "assistant":
         if rng.random() < 0.35:
@@ -66,7 +78,8 @@ def message(rng, role, tools):
         elif rng.random() < 0.3:
             out["parts"] = ["<think>\n" + text(rng) + "\n</think>\n\n" + text(rng)]
         if tools and rng.random() < 0.5:
-            out["tool_calls"] = [{"name": rng.choice(["look", "weigh"]), "arguments": dump(rng, {"x": value(rng)})} for _ in range(rng.randint(1, 3))]
+            out["tool_calls"] = [{"name": rng.choice(["look", "weigh"]), "arguments": dump(rng, arguments(rng, family))}
+                                 for _ in range(rng.randint(1, 3))]
     return out
 
 
@@ -81,7 +94,7 @@ def conversation(rng, family):
     if rng.random() < 0.1:
         rng.shuffle(roles)
     roles = roles or ["user"]
-    out = {"family": family, "messages": [message(rng, role, tools) for role in roles],
+    out = {"family": family, "messages": [message(rng, role, tools, family) for role in roles],
            "tools": [dump(rng, tool(rng)) for _ in range(rng.randint(0, 3))] if tools else [],
            "thinking": rng.choice(["auto", "off", "on"] if family != "v26" else ["auto", "off"]), "generation": rng.random() < 0.8}
     if family == "o45":
@@ -97,6 +110,9 @@ def render(template, conversation):
             out["reasoning_content"] = m["reasoning"]
         if "tool_calls" in m:
             out["tool_calls"] = [{"type": "function", "function": dict(call)} for call in m["tool_calls"]]
+            if conversation["family"] == "v46":  # walks through the arguments, which must be an object
+                for call in out["tool_calls"]:
+                    call["function"]["arguments"] = json.loads(call["function"]["arguments"])
         messages.append(out)
     variables = {"messages": messages, "tools": [json.loads(t) for t in conversation["tools"]] or None,
                  "add_generation_prompt": conversation["generation"]}
@@ -104,7 +120,10 @@ def render(template, conversation):
         variables["enable_thinking"] = conversation["thinking"] == "on"
     if conversation.get("tts"):
         variables["use_tts_template"] = True
-    return template.render(**variables)
+    try:
+        return template.render(**variables)
+    except TemplateError:
+        return None  # the template refuses it
 
 
 def main():
@@ -121,18 +140,21 @@ def main():
     for item in args.config:
         family, path = item.split("=", 1)
         with open(path, encoding="utf-8") as f:
-            source = json.load(f)["chat_template"]
+            source = f.read() if path.endswith(".jinja") else json.load(f)["chat_template"]
         template = jinja(source)
         rng = random.Random(args.seed)
         conversations = [conversation(rng, family) for _ in range(args.count)]
+        refused = 0
         for c, answer in zip(conversations, tool_program.ask([{"render": c} for c in conversations])):
             expected = render(template, c)
-            if answer.get("text") != expected:
+            refused += expected is None
+            if answer.get("text") != expected or (expected is None) != ("error" in answer):
                 raise SystemExit(f"{family}: {json.dumps(c, ensure_ascii=False)}\n ours   {answer!r}\n theirs {expected!r}")
         warning = tool_program.ask([{"check_template": os.path.dirname(os.path.abspath(path)), "family": family}])[0]["warning"]
         if warning:
             print(f"{family}: the product warns: {warning}", flush=True)
-        print(f"{family}: {len(conversations)} conversations equal; template SHA-256 {hashlib.sha256(source.encode()).hexdigest()}", flush=True)
+        print(f"{family}: {len(conversations)} conversations equal, {refused} of them refused by both; template SHA-256 {hashlib.sha256(source.encode()).hexdigest()}", flush=True)
+        conversations = [c for c in conversations if render(template, c) is not None]
         sample += sorted(conversations, key=lambda c: len(json.dumps(c)))[args.count // 10::max(args.count // args.sample, 1)][:args.sample]
         for c in sample:
             if "text" not in c and c["family"] == family:

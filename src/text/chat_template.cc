@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "text/chat_template_v46.h"
 #include "text/marked_text.h"
 #include "text/python_json.h"
 
@@ -214,8 +215,9 @@ Result<RenderedPrompt> RenderChat(TemplateFamily family, const std::vector<ChatM
     return Fail(ErrorCode::kUnsupported,
                 "only MiniCPM-o 4.5 has a template for speech, found tts on for another family");
   }
-  auto text = family == TemplateFamily::kMiniCpmV26 ? RenderV26(messages, options)
-                                                    : Qwen3Renderer(family, messages, options).Render();
+  auto text = family == TemplateFamily::kMiniCpmV26   ? RenderV26(messages, options)
+              : family == TemplateFamily::kMiniCpmV46 ? RenderV46(messages, options)
+                                                      : Qwen3Renderer(family, messages, options).Render();
   if (!text) return std::unexpected(std::move(text).error());
   return RenderedPrompt{text->Stretches()};
 }

@@ -13,7 +13,7 @@
 
 namespace minicpm {
 
-enum class TemplateFamily { kMiniCpmV26, kMiniCpmV45, kMiniCpmO45 };
+enum class TemplateFamily { kMiniCpmV26, kMiniCpmV45, kMiniCpmO45, kMiniCpmV46 };
 enum class Thinking { kAuto, kOff, kOn };  // kAuto = leave it to the template (its own default)
 
 struct ToolCall {
@@ -54,7 +54,9 @@ struct RenderedPrompt {
 
 // Errors, with the message's number: kInvalidArgument (no message, unknown role, reasoning or tool calls outside an
 // assistant turn, a tool definition that is not a JSON object), kUnsupported (tools or thinking on for V 2.6, tts for a
-// family that does not speak). A system turn that is not the first is rendered where it stands, as the templates do.
+// family that does not speak). A system turn that is not the first is rendered where it stands, as the templates do. V
+// 4.6's template refuses more, and so does this (kInvalidArgument): such a system turn or media in one, no user turn
+// that asks something, arguments of a tool call that are no JSON object.
 Result<RenderedPrompt> RenderChat(TemplateFamily family, const std::vector<ChatMessage>& messages,
                                   const TemplateOptions& options);
 

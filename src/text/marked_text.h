@@ -22,6 +22,8 @@ class MarkedText {
   // Without newlines at the beginning / the end, like Python's lstrip('\n') and rstrip('\n').
   MarkedText LeftStripped() const;
   MarkedText RightStripped() const;
+  // Without any white space at both ends, like Python's strip() (and Jinja's trim). Requires: valid UTF-8 there.
+  MarkedText Trimmed() const;
   MarkedText Slice(size_t begin, size_t end) const;
 
   std::vector<RenderedPrompt::Stretch> Stretches() const;

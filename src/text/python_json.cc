@@ -57,8 +57,11 @@ void AppendString(std::string_view text, std::string& out) {
 
 void AppendValue(element value, std::string& out);
 
-void AppendObject(simdjson::dom::object object, std::string& out) {
-  std::vector<std::pair<std::string_view, element>> items;
+using Items = std::vector<std::pair<std::string_view, element>>;
+
+// A dictionary's order: of the first of equal keys, with the value of the last.
+Items ItemsOf(simdjson::dom::object object) {
+  Items items;
   std::unordered_map<std::string_view, size_t> place;
   for (const auto [key, value] : object) {
     const auto [it, is_new] = place.try_emplace(key, items.size());
@@ -68,6 +71,11 @@ void AppendObject(simdjson::dom::object object, std::string& out) {
       items[it->second].second = value;
     }
   }
+  return items;
+}
+
+void AppendObject(simdjson::dom::object object, std::string& out) {
+  const Items items = ItemsOf(object);
   out += '{';
   for (size_t i = 0; i < items.size(); ++i) {
     if (i != 0) out += ", ";
@@ -153,17 +161,49 @@ std::string PythonFloat(double value) {
          digits.substr(static_cast<size_t>(exponent) + 1);
 }
 
-Result<std::string> RewriteJsonObjectLikePython(std::string_view text) {
-  simdjson::dom::parser parser;
+namespace {
+
+Result<simdjson::dom::object> ParseObject(simdjson::dom::parser& parser, std::string_view text) {
   element top;
   if (const auto error = parser.parse(text.data(), text.size()).get(top)) {
     return Fail(ErrorCode::kInvalidArgument, std::string("expected a JSON object, found something that is not JSON (") +
                                                  simdjson::error_message(error) + ")");
   }
   if (!top.is_object()) return Fail(ErrorCode::kInvalidArgument, "expected a JSON object, found another JSON value");
+  return simdjson::dom::object(top);
+}
+
+}  // namespace
+
+Result<std::string> RewriteJsonObjectLikePython(std::string_view text) {
+  simdjson::dom::parser parser;
+  MINICPM_ASSIGN(const simdjson::dom::object object, ParseObject(parser, text));
   std::string out;
   out.reserve(text.size() + text.size() / 8);
-  AppendValue(top, out);
+  AppendObject(object, out);
+  return out;
+}
+
+Result<std::vector<PythonItem>> JsonObjectItemsLikePython(std::string_view text) {
+  simdjson::dom::parser parser;
+  MINICPM_ASSIGN(const simdjson::dom::object object, ParseObject(parser, text));
+  std::vector<PythonItem> out;
+  for (const auto& [name, value] : ItemsOf(object)) {
+    PythonItem& item = out.emplace_back(PythonItem{std::string(name), ""});
+    switch (value.type()) {
+      case element_type::STRING:
+        item.value = std::string_view(value);
+        break;
+      case element_type::BOOL:
+        item.value = bool(value) ? "True" : "False";
+        break;
+      case element_type::NULL_VALUE:
+        item.value = "None";
+        break;
+      default:
+        AppendValue(value, item.value);
+    }
+  }
   return out;
 }
 

@@ -19,11 +19,13 @@ constexpr size_t kMaxFileBytes = size_t{16} << 20;
 
 // SHA-256 of the template strings (line ends as \n, one final newline dropped, as Jinja does) in the
 // tokenizer_config.json of the published checkpoints; the last one is Qwen3's own, which o 4.5 only extends by the
-// speech token.
+// speech token. That of V 4.6 is its chat_template.jinja.
 constexpr std::string_view kV26 = "793202280c0910ab26bc6eb57c8212c2417324c6d8c4efd0d10d59092ab3e3eb";
 constexpr std::string_view kV45 = "56786063c90f9f67402d4d9af27f5c17f206467d577dc04d6dcfee2d57c8a2f0";
 constexpr std::string_view kO45 = "aa5ce37126f54ab4c2a948741f6a93d4dc37547445a91b4eed4010c930d3924f";
 constexpr std::string_view kQwen3 = "87a2728cb8dc9fe424d624542f6060ec05a1d285ebbec578bb078900e33396b5";
+
+constexpr std::string_view kV46 = "aa15651c20a0b00cac78ab04f517877611913b9478cd20fcca0a5837e3b93958";
 
 bool IsKnown(TemplateFamily family, std::string_view sha256) {
   switch (family) {
@@ -33,6 +35,8 @@ bool IsKnown(TemplateFamily family, std::string_view sha256) {
       return sha256 == kV45;
     case TemplateFamily::kMiniCpmO45:
       return sha256 == kO45 || sha256 == kQwen3;
+    case TemplateFamily::kMiniCpmV46:
+      return sha256 == kV46;
   }
   return false;
 }

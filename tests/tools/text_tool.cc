@@ -47,6 +47,7 @@ TemplateFamily FamilyOf(const std::string& name) {
   if (name == "v26") return TemplateFamily::kMiniCpmV26;
   if (name == "v45") return TemplateFamily::kMiniCpmV45;
   if (name == "o45") return TemplateFamily::kMiniCpmO45;
+  if (name == "v46") return TemplateFamily::kMiniCpmV46;
   throw std::runtime_error("unknown family " + name);
 }
 
