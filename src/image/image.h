@@ -41,6 +41,9 @@ Result<Image> LoadImage(const std::string& path, const ImageLimits& limits = {})
 
 // Pillow's BICUBIC for uint8 RGB, 0 LSB off: horizontal pass first, as in every Pillow below 12.3. One thread.
 // Requires: sizes >= 1.
-Image ResizeBicubic(const Image& image, int width, int height);
+// Which library's rounding: Pillow's weights have 22 bits of fraction, torchvision's (antialiased, of uint8) fit into
+// 16 bits. Results differ by a grey level here and there.
+enum class ResizeRounding { kPillow, kTorchvision };
+Image ResizeBicubic(const Image& image, int width, int height, ResizeRounding rounding = ResizeRounding::kPillow);
 
 }  // namespace minicpm

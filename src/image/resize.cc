@@ -16,12 +16,12 @@ namespace {
 constexpr int kTableEntries = 1 << 20;  // weights prepared at a time
 constexpr int64_t kOverread = 16;       // bytes a kernel may read past the last pixel of a row
 
-Image HorizontalPass(const Image& image, int width, const ResizeKernels& kernels) {
+Image HorizontalPass(const Image& image, int width, const ResizeKernels& kernels, ResizeRounding rounding) {
   Image result{.width = width, .height = image.height, .rgb = {}};
   const int64_t in_stride = 3 * int64_t{image.width};
   const int64_t out_stride = 3 * int64_t{width};
   result.rgb.resize(static_cast<size_t>(out_stride) * image.height);
-  TapBuilder builder(image.width, width);
+  TapBuilder builder(image.width, width, rounding);
   const int n_table = std::max(1, kTableEntries / builder.n_taps());
   std::vector<uint8_t> padded(static_cast<size_t>(in_stride + kOverread) * kRowBlock);  // rows too near the end
   for (int x = 0; x < width; x += n_table) {
@@ -44,11 +44,11 @@ Image HorizontalPass(const Image& image, int width, const ResizeKernels& kernels
   return result;
 }
 
-Image VerticalPass(const Image& image, int height, const ResizeKernels& kernels) {
+Image VerticalPass(const Image& image, int height, const ResizeKernels& kernels, ResizeRounding rounding) {
   Image result{.width = image.width, .height = height, .rgb = {}};
   const int64_t stride = 3 * int64_t{image.width};
   result.rgb.resize(static_cast<size_t>(stride) * height);
-  TapBuilder builder(image.height, height);
+  TapBuilder builder(image.height, height, rounding);
   const int n_table = std::max(1, kTableEntries / builder.n_taps());
   std::vector<const uint8_t*> rows(builder.n_taps());
   for (int y = 0; y < height; y += n_table) {
@@ -75,18 +75,18 @@ const ResizeKernels& BestResizeKernels() {
   return kResizeKernelsScalar;
 }
 
-Image ResizeWith(const ResizeKernels& kernels, const Image& image, int width, int height) {
+Image ResizeWith(const ResizeKernels& kernels, const Image& image, int width, int height, ResizeRounding rounding) {
   MINICPM_CHECK(image.width >= 1 && image.height >= 1 && width >= 1 && height >= 1);
   MINICPM_CHECK(image.rgb.size() == size_t{3} * image.width * image.height);
   if (width == image.width && height == image.height) return image;
-  if (width == image.width) return VerticalPass(image, height, kernels);
-  Image wide = HorizontalPass(image, width, kernels);
+  if (width == image.width) return VerticalPass(image, height, kernels, rounding);
+  Image wide = HorizontalPass(image, width, kernels, rounding);
   if (height == image.height) return wide;
-  return VerticalPass(wide, height, kernels);
+  return VerticalPass(wide, height, kernels, rounding);
 }
 
-Image ResizeBicubic(const Image& image, int width, int height) {
-  return ResizeWith(BestResizeKernels(), image, width, height);
+Image ResizeBicubic(const Image& image, int width, int height, ResizeRounding rounding) {
+  return ResizeWith(BestResizeKernels(), image, width, height, rounding);
 }
 
 }  // namespace minicpm

@@ -48,6 +48,7 @@ const ResizeKernels& BestResizeKernels();
 
 // ResizeBicubic (image.h) with given kernels; for tests and benches.
 struct Image;
-Image ResizeWith(const ResizeKernels& kernels, const Image& image, int width, int height);
+enum class ResizeRounding;
+Image ResizeWith(const ResizeKernels& kernels, const Image& image, int width, int height, ResizeRounding rounding = {});
 
 }  // namespace minicpm

@@ -79,7 +79,7 @@ Image Cut(const Image& image, int x, int y, Size size) {
 // Bucket of patch i of n along one axis: how many of the boundaries j / n_side, j = 1 .. n_side - 1, are <= its
 // coordinate. The coordinates are torch.arange(0, 1 - 1e-6, 1 / n) in float32, whose rounding (AVX2: blocks of 8 lanes
 // from a rounded block start, the tail one by one) decides where i / n falls on a boundary.
-std::vector<int32_t> PositionBuckets(int n, int n_side) {
+std::vector<int32_t> PositionBuckets(int n, int n_side, PositionRule rule) {
   std::vector<float> boundaries(n_side - 1);
   const double side = 1.0 / n_side;
   for (int j = 0; j < n_side - 1; ++j) boundaries[j] = static_cast<float>(side + j * side);
@@ -88,8 +88,9 @@ std::vector<int32_t> PositionBuckets(int n, int n_side) {
   const int n_blocked = n / 8 * 8;
   for (int i = 0; i < n; ++i) {
     const int start = i / 8 * 8;
-    const float value = i < n_blocked ? static_cast<float>(static_cast<float>(start * step) + (i - start) * step)
-                                      : static_cast<float>(i * step);
+    float value = i < n_blocked ? static_cast<float>(static_cast<float>(start * step) + (i - start) * step)
+                                : static_cast<float>(i * step);
+    if (rule == PositionRule::kDivision) value = static_cast<float>(i) / static_cast<float>(n);
     buckets[i] =
         static_cast<int32_t>(std::upper_bound(boundaries.begin(), boundaries.end(), value) - boundaries.begin());
   }
@@ -148,9 +149,10 @@ Result<std::vector<Image>> CutViews(const Image& image, const SlicePlan& plan, c
     return views;
   }
   views.reserve(plan.n_views());
-  views.push_back(ResizeBicubic(image, plan.overview.width, plan.overview.height));
+  views.push_back(ResizeBicubic(image, plan.overview.width, plan.overview.height, config.rounding));
   if (plan.cols == 0) return views;
-  const Image refined = ResizeBicubic(image, plan.slice.width * plan.cols, plan.slice.height * plan.rows);
+  const Image refined =
+      ResizeBicubic(image, plan.slice.width * plan.cols, plan.slice.height * plan.rows, config.rounding);
   for (int row = 0; row < plan.rows; ++row) {
     for (int col = 0; col < plan.cols; ++col) {
       views.push_back(Cut(refined, col * plan.slice.width, row * plan.slice.height, plan.slice));
@@ -185,10 +187,10 @@ void FillPatches(const Image& view, int patch, const float mean[3], const float 
   }
 }
 
-void FillPositionIds(PatchGrid grid, int n_side, int32_t* out) {
+void FillPositionIds(PatchGrid grid, int n_side, int32_t* out, PositionRule rule) {
   MINICPM_CHECK(grid.rows >= 1 && grid.cols >= 1 && n_side >= 2);
-  const std::vector<int32_t> row_bucket = PositionBuckets(grid.rows, n_side);
-  const std::vector<int32_t> col_bucket = PositionBuckets(grid.cols, n_side);
+  const std::vector<int32_t> row_bucket = PositionBuckets(grid.rows, n_side, rule);
+  const std::vector<int32_t> col_bucket = PositionBuckets(grid.cols, n_side, rule);
   for (int row = 0; row < grid.rows; ++row) {
     for (int col = 0; col < grid.cols; ++col) *out++ = row_bucket[row] * n_side + col_bucket[col];
   }

@@ -16,8 +16,9 @@ struct SliceConfig {
   int max_slices = 9;  // slice_config.max_slice_nums
   int scale_resolution = 448;
   int patch = 14;
-  int divisor = 14;        // 14 for V 2.6 / 4.5 / o 4.5, 56 for V 4.6
+  int divisor = 14;        // 14 for V 2.6 / 4.5 / o 4.5; of V 4.6 56, or 28 where 4 patches become a row instead of 16
   bool slice_mode = true;  // false: the picture goes in unresized and must be a multiple of `patch`
+  ResizeRounding rounding = ResizeRounding::kPillow;
 };
 
 struct Size {
@@ -54,8 +55,12 @@ struct PatchGrid {
 PatchGrid GridOf(Size view, int patch);
 void FillPatches(const Image& view, int patch, const float mean[3], const float stddev[3], Matrix out);
 
-// Row of the learned position table for each patch, row-major: modeling_navit_siglip.py of V 2.6 / 4.5 / o 4.5, its
-// float arange as torch runs it with AVX2 (which decides the ties). n_side = 70. out[grid.count()].
-void FillPositionIds(PatchGrid grid, int n_side, int32_t* out);
+// How a patch's place along an axis becomes a number in [0, 1).
+enum class PositionRule {
+  kArange,  // modeling_navit_siglip.py of V 2.6 / 4.5 / o 4.5: a float arange as torch runs it with AVX2 (decides ties)
+  kDivision,  // V 4.6: i / n in float
+};
+// Row of the learned position table for each patch, row-major. n_side = 70. out[grid.count()].
+void FillPositionIds(PatchGrid grid, int n_side, int32_t* out, PositionRule rule = PositionRule::kArange);
 
 }  // namespace minicpm
