@@ -28,11 +28,11 @@ struct ContentPart {
 };
 
 struct ChatMessage {
-  std::string role;  // "system", "user", "assistant", "tool"
-  std::vector<ContentPart> parts;
-  bool join_lines = true;                // a newline between parts; false: nothing (o 4.5's frames and their sound)
+  std::string role;                      // "system", "user", "assistant", "tool"
+  std::vector<ContentPart> parts;        // joined by one newline
   std::optional<std::string> reasoning;  // assistant turns only
   std::vector<ToolCall> tool_calls;      // assistant turns only
+  bool join_lines = true;                // a newline between parts; false: nothing (o 4.5's frames and their sound)
 };
 
 struct TemplateOptions {
