@@ -144,7 +144,10 @@ class Chat {
 
  private:
   Status Attach(MediaType type, const std::string& path) {
-    if (path.empty()) return Fail(ErrorCode::kInvalidArgument, "expected a file name");
+    if (path.empty()) {
+      const char* command = type == MediaType::kImage ? "/image" : type == MediaType::kAudio ? "/audio" : "/video";
+      return Fail(ErrorCode::kInvalidArgument, std::string(command) + ": expected a file name");
+    }
     MINICPM_ASSIGN(AddressedMedia medium, loader_.LoadFile(type, path));
     if (medium.part.video != nullptr && model_.engine->hears()) {
       MINICPM_ASSIGN(medium.part.video, LoadVideoSound(medium.part.video));

@@ -135,8 +135,9 @@ TEST(Messages, RefusalsSayWhereAndWhat) {
   EXPECT_EQ(ErrorOf(R"([{"role":"user"}])"), "m.json: message 1: \"content\" is missing");
   EXPECT_EQ(ErrorOf(R"([{"role":"user","content":5}])"),
             "m.json: message 1: \"content\" must be a text or a list of parts, found 5");
-  EXPECT_EQ(ErrorOf(R"([{"role":"user","content":[{"type":"input_audio"}]}])"),
-            "m.json: message 1, part 1: \"type\" must be text or image_url, found \"input_audio\"");
+  EXPECT_EQ(
+      ErrorOf(R"([{"role":"user","content":[{"type":"input_audio"}]}])"),
+      "m.json: message 1, part 1: \"input_audio\" must be an object {\"data\": ..., \"format\": ...}, found nothing");
   EXPECT_EQ(ErrorOf(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":"x"}]}])"),
             "m.json: message 1, part 2: \"image_url\" must be an object {\"url\": ...}, found \"x\"");
   EXPECT_EQ(ErrorOf(R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"missing.png"}}]}])"),
@@ -262,8 +263,8 @@ TEST(PictureUrls, PathsAndFileUrls) {
 TEST(PictureUrls, Data) {
   EXPECT_EQ(PathOf("data:image/png;base64,Zm9v"), "bytes: foo");
   EXPECT_EQ(PathOf("DATA:;BASE64,Zm9v"), "bytes: foo");
-  EXPECT_THAT(PathOf("data:image/png,abc"), HasSubstr("expected data:image/TYPE;base64,BYTES"));
-  EXPECT_THAT(PathOf("data:image/png;base64"), HasSubstr("expected data:image/TYPE;base64,BYTES"));
+  EXPECT_THAT(PathOf("data:image/png,abc"), HasSubstr("expected data:TYPE/SUBTYPE;base64,BYTES"));
+  EXPECT_THAT(PathOf("data:image/png;base64"), HasSubstr("expected data:TYPE/SUBTYPE;base64,BYTES"));
   EXPECT_THAT(PathOf("data:image/png;base64,"), HasSubstr("holds no bytes"));
   EXPECT_THAT(PathOf("data:image/png;base64,Zm9"), HasSubstr("base64 text"));
 }

@@ -71,18 +71,22 @@ TEST(Program, HelpAndVersion) {
 
 TEST(Program, WrongUsageIsExitCode2) {
   EXPECT_EQ(Minicpm({}).exit_code, 2);
-  ExpectFailure({"sing"}, 2, HasSubstr("unknown command \"sing\", expected one of run, chat, inspect"));
+  ExpectFailure({"sing"}, 2, HasSubstr("unknown command \"sing\", expected one of run, chat, watch, inspect"));
   ExpectFailure({"--loud"}, 2, HasSubstr("unknown option \"--loud\""));
   for (const char* command : {"run", "chat", "inspect"}) {
     ExpectFailure({command}, 2, HasSubstr("MODEL is required"));
     ExpectFailure({command, kV45, "--loud"}, 2, HasSubstr("unknown option --loud"));
     ExpectFailure({command, kV45, "stray"}, 2, HasSubstr("unexpected argument stray"));
   }
-  ExpectFailure(RunWords({}), 2, HasSubstr("expected -p TEXT or --messages FILE"));
+  ExpectFailure(RunWords({}), 2, HasSubstr("expected -p TEXT, --audio FILE or --messages FILE"));
   ExpectFailure(RunWords({"-p", ""}), 2, HasSubstr("-p: expected a text"));
   ExpectFailure(RunWords({"-p", "x", "--messages", "m.json"}), 2, HasSubstr("cannot be combined"));
-  ExpectFailure(RunWords({"-p", "x", "--audio", "a.wav"}), 2, HasSubstr("this version has no audio input"));
-  ExpectFailure(RunWords({"-p", "x", "--video", "a.mp4"}), 2, HasSubstr("this version has no video input"));
+  ExpectFailure(RunWords({"-p", "x", "--video-packing", "7"}), 2,
+                HasSubstr("--video-packing: expected a whole number"));
+  ExpectFailure(RunWords({"-p", "x", "--max-video-seconds", "0"}), 2,
+                HasSubstr("--max-video-seconds: expected a number"));
+  ExpectFailure(RunWords({"-p", "x", "--audio", "a.wav"}), 1, HasSubstr("a.wav"));
+  ExpectFailure(RunWords({"-p", "x", "--video", "a.mp4"}), 1, HasSubstr("a.mp4"));
   ExpectFailure(RunWords({"-p", "x", "--kv", "int4"}), 2, HasSubstr("--kv: expected f32, f16 or int8, found \"int4\""));
   ExpectFailure(RunWords({"-p", "x", "--engine", "onnxruntime"}), 2, HasSubstr("onnxruntime is not in this version"));
   ExpectFailure(RunWords({"-p", "x", "--top-p", "2"}), 2, HasSubstr("--top-p: expected a number from 0 to 1"));

@@ -42,10 +42,11 @@ struct Output {
 Result<Output> RunPicture(const Model& m, const char* picture) {
   MINICPM_ASSIGN(const auto image, LoadImageInput(picture));
   Message message;
-  message.parts = {{"", image}, {"What is in the image?", nullptr}};
+  message.parts = {{"", image}, {"What is in the image?"}};
   MINICPM_ASSIGN(const Prompt prompt, m.engine->BuildPrompt({&message, 1}, {}));
-  MediaEncoder encoder(m.engine->config(), *m.backend);
-  MINICPM_ASSIGN(const bool done, encoder.Encode(prompt, 0, nullptr, nullptr));
+  MediaEncoder encoder(m.engine->config(), *m.backend, {});
+  encoder.Begin(prompt, 0, nullptr, nullptr);
+  MINICPM_ASSIGN(const bool done, encoder.Encode(prompt, 0, static_cast<int64_t>(prompt.ids.size())));
   if (!done) return Fail(ErrorCode::kInvalidArgument, "cancelled");
   Output out;
   for (const MediaSpan& span : prompt.spans) {
