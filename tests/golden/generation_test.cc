@@ -187,8 +187,8 @@ TEST_P(Generation, ReusesThePrefixAndOnlyThePrefix) {
   ASSERT_TRUE(expected.has_value() && reused.has_value());
   EXPECT_EQ(expected->token_ids, reused->token_ids);
   EXPECT_EQ(expected->n_cached_tokens, 0);
-  EXPECT_GE(reused->n_cached_tokens, second.n_media_tokens());
-  EXPECT_EQ(reused->n_image_tokens, second.n_media_tokens());
+  EXPECT_GE(reused->n_cached_tokens, second.n_tokens(MediaKind::kPicture));
+  EXPECT_EQ(reused->n_image_tokens, second.n_tokens(MediaKind::kPicture));
 
   // Another picture with the same shape of prompt must not be taken for the first one.
   auto altered = std::make_shared<ImageInput>(*first.media[0].image);
