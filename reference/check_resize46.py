@@ -4,6 +4,7 @@ Needs torch, torchvision and transformers; run by hand. Fails on any difference.
 """
 import argparse
 import sys
+import zlib
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from transformers.models.minicpmv4_6.image_processing_minicpmv4_6 import MiniCPM
 
 import preprocess
 import preprocess46
+import resize_vectors
 
 
 def check_resize(rng, count):
@@ -30,6 +32,19 @@ def check_resize(rng, count):
             wrong += 1
             print(f"resize {w} x {h} -> {to_w} x {to_h}: {off} grey levels off")
     return wrong
+
+
+def write_vectors(path, count):
+    """The sizes of resize_vectors.py, torchvision's pixels."""
+    with open(path, "w", encoding="ascii") as f:
+        f.write("# w,h,new_w,new_h,crc32: as resize_crc.csv, but torchvision's antialiased bicubic of uint8.\nw,h,new_w,new_h,crc32\n")
+        for w, h, to_w, to_h in resize_vectors.cases(count, 46):
+            if min(w, h, to_w, to_h) == 1:
+                continue  # torch 2.15 fails with an internal error on some of these
+            source = resize_vectors.picture(w, h)
+            theirs = functional.resize(torch.from_numpy(source).permute(2, 0, 1).contiguous(), [to_h, to_w],
+                                       interpolation=functional.InterpolationMode.BICUBIC, antialias=True)
+            f.write(f"{w},{h},{to_w},{to_h},{zlib.crc32(theirs.permute(1, 2, 0).contiguous().numpy().tobytes())}\n")
 
 
 def check_views(rng, count):
@@ -70,7 +85,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--resizes", type=int, default=300)
     parser.add_argument("--pictures", type=int, default=500)
+    parser.add_argument("--write", metavar="FILE", help="also write checksums of torchvision's results")
     args = parser.parse_args()
+    if args.write:
+        write_vectors(args.write, 200)
     rng = np.random.default_rng(46)
     wrong = check_resize(rng, args.resizes)
     print(f"{args.resizes} resizes, {wrong} differ (torch here runs {torch.backends.cpu.get_cpu_capability()})")

@@ -26,7 +26,7 @@ struct Caps {
 struct BackendShape {
   int64_t n_embed = 0;       // E
   int64_t n_vocab = 0;       // N, rows of the head
-  int64_t n_image_rows = 0;  // Q, rows that one group of views becomes
+  int64_t n_image_rows = 0;  // Q, rows that one group of views becomes; of V 4.6: that a 448 x 448 view becomes
   int64_t n_mels = 0;        // mel bins of the audio tower; 0 = it does not hear
 };
 
@@ -43,8 +43,9 @@ using VisionGroup = std::span<const VisionView>;
 
 struct VisionRequest {
   std::span<const VisionGroup> groups;
-  Matrix out;          // [groups * Q, E] f32, filled group by group
+  Matrix out;          // [groups * Q, E] f32, filled group by group; of V 4.6 [patches / downsample, E]
   int first_item = 0;  // number of the first view, for the Tap
+  int downsample = 0;  // V 4.6: patches that become one row, 16 or 4; 0 = as the model's configuration says
 };
 
 // One live sound whose earlier chunks are remembered as keys and values.

@@ -63,7 +63,7 @@ Result<std::shared_ptr<const Engine>> Engine::Open(const std::string& folder, co
                                          std::to_string(tokenizer.vocab_size() - 1) +
                                          ", but config.json says vocab_size " + std::to_string(config.decoder.n_vocab));
   }
-  auto placeholders = FindPlaceholderTokens(tokenizer, config.audio.has_value());
+  auto placeholders = FindPlaceholderTokens(tokenizer, TraitsOf(config.family), config.audio.has_value());
   if (!placeholders.has_value()) return Annotate(Printable(folder, 400), std::move(placeholders).error());
   MINICPM_ASSIGN(Checkpoint checkpoint, Checkpoint::Open(folder));
   if (checkpoint.bundle() != nullptr && checkpoint.bundle()->family != FamilyName(config.family)) {
@@ -174,8 +174,10 @@ Result<std::unique_ptr<Backend>> Engine::NewBackend(const BackendOptions& option
   }
   if (options.check_memory) {
     const uint64_t weights = impl_->checkpoint->total_bytes();
-    const uint64_t cache = static_cast<uint64_t>((context + kKvBlockTokens - 1) / kKvBlockTokens) *
-                           DecoderSequenceLayout(impl_->config.decoder, options.kv_dtype).block_bytes();
+    const SequenceLayout layout = DecoderSequenceLayout(impl_->config.decoder, options.kv_dtype);
+    const uint64_t cache =
+        static_cast<uint64_t>((context + kKvBlockTokens - 1) / kKvBlockTokens) * layout.block_bytes() +
+        layout.recurrent_bytes(context);
     const uint64_t needed = weights + cache + kWorkingBytes;
     const uint64_t available = AvailableMemoryBytes();
     if (available != 0 && needed > available) {

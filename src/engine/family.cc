@@ -28,6 +28,18 @@ const FamilyTraits& TraitsOf(Family family) {
                                  8192,
                                  VideoRule::kWithSound,
                                  1};
+  // Frames are chosen as o 4.5 does, up to twice as many; there is no sound. No chat helper: generation_config.json.
+  static const FamilyTraits kV46{TemplateFamily::kMiniCpmV46,
+                                 true,
+                                 true,
+                                 {.temperature = 0.7f, .top_k = 0, .top_p = 1.0f, .repetition_penalty = 1.0f},
+                                 16384,
+                                 VideoRule::kWithSound,
+                                 1,
+                                 "<|image_pad|>",
+                                 "<|video_pad|>",
+                                 128,
+                                 true};
   switch (family) {
     case Family::kMiniCpmV26:
       return kV26;
@@ -35,6 +47,8 @@ const FamilyTraits& TraitsOf(Family family) {
       return kV45;
     case Family::kMiniCpmO45:
       return kO45;
+    case Family::kMiniCpmV46:
+      return kV46;
   }
   CheckFailed(__FILE__, __LINE__, "family");
 }

@@ -166,15 +166,18 @@ Result<bool> MediaEncoder::EncodeViews(const Prompt& prompt, size_t index) {
   work_.vision_ms += NowMs() - cut_ms;
 
   const auto n_frames = static_cast<int64_t>(views.size());
-  const int64_t view_values = config_.resampler.n_queries * config_.decoder.n_embed;
+  int64_t row = 0;
   Encoded encoded{media, std::vector<float>(static_cast<size_t>(media.n_rows * config_.decoder.n_embed))};
   for (int v = 0; v < media.plan.n_views(); ++v) {
     const double start_ms = NowMs();
     std::vector<Image> group;  // the same view of each frame; its pixels are dropped with it
     for (auto& of_frame : views) group.push_back(std::move(of_frame[static_cast<size_t>(v)]));
     const auto first_item = static_cast<int>(item + v * n_frames);
-    MINICPM_ASSIGN(const bool finished, EncodeView(group, media, v, first_item, encoded.rows.data() + v * view_values));
+    const int64_t n_rows = RowsOfView(config_, media.slice_config, v == 0 ? media.plan.overview : media.plan.slice);
+    const Matrix rows(encoded.rows.data() + row * config_.decoder.n_embed, n_rows, config_.decoder.n_embed);
+    MINICPM_ASSIGN(const bool finished, EncodeView(group, media, v, first_item, rows));
     if (!finished) return false;
+    row += n_rows;
     const double ms = NowMs() - start_ms;
     work_.vision_ms += ms;
     n_views_done_ += n_frames;
@@ -184,10 +187,10 @@ Result<bool> MediaEncoder::EncodeViews(const Prompt& prompt, size_t index) {
   return true;
 }
 
-// rows [Q, E]. A single still view is looked up first.
+// out [rows of the view, E]. A single still view is looked up first.
 Result<bool> MediaEncoder::EncodeView(std::vector<Image>& frames, const PromptMedia& media, int view, int item,
-                                      float* rows) {
-  const Matrix out(rows, config_.resampler.n_queries, config_.decoder.n_embed);
+                                      Matrix out) {
+  float* const rows = out.data;
   const auto n_frames = static_cast<int64_t>(frames.size());
   const bool still = views_.has_value() && n_frames == 1 && media.frames.temporal_ids.empty();
   const ViewCache::Place place{view, media.plan.cols, media.plan.rows};
@@ -218,7 +221,8 @@ Result<bool> MediaEncoder::RunVision(std::vector<Image>& frames, const PromptMed
     positions[i].resize(static_cast<size_t>(grid.count()));
     const Matrix matrix(patches[i].data(), grid.count(), config_.vision.n_patch_values());
     FillPatches(frames[i], slicing.patch, config_.image_mean, config_.image_std, matrix);
-    FillPositionIds(grid, static_cast<int>(config_.vision.n_side()), positions[i].data());
+    FillPositionIds(grid, static_cast<int>(config_.vision.n_side()), positions[i].data(),
+                    config_.merger.has_value() ? PositionRule::kDivision : PositionRule::kArange);
     frames[i] = Image();
     views[i].patches = matrix;
     views[i].position_ids = positions[i].data();
@@ -231,6 +235,7 @@ Result<bool> MediaEncoder::RunVision(std::vector<Image>& frames, const PromptMed
   request.groups = {&group, 1};
   request.out = out;
   request.first_item = item;
+  if (config_.merger.has_value()) request.downsample = DownsampleOf(slicing);
   MINICPM_ASSIGN(const std::unique_ptr<Job> job, backend_.BeginVision(request));
   return Run(*job);
 }

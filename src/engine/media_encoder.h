@@ -54,7 +54,7 @@ class MediaEncoder {
   const Encoded* Find(const PromptMedia& media) const;
   Result<std::vector<Image>> Frames(const PromptMedia& media);
   Result<bool> EncodeViews(const Prompt& prompt, size_t index);
-  Result<bool> EncodeView(std::vector<Image>& frames, const PromptMedia& media, int view, int item, float* rows);
+  Result<bool> EncodeView(std::vector<Image>& frames, const PromptMedia& media, int view, int item, Matrix out);
   Result<bool> RunVision(std::vector<Image>& frames, const PromptMedia& media, int item, Matrix out);
   Result<bool> EncodeSound(const PromptMedia& media);
   Result<bool> Run(Job& job);

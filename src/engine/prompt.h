@@ -37,6 +37,7 @@ struct PromptOptions {
   std::vector<std::string> tools_json;
   std::optional<int> max_slices;     // overrides the checkpoint's max_slice_nums; 1 = overview only
   std::optional<bool> use_image_id;  // overrides the checkpoint's use_image_id
+  std::optional<int> downsample;     // V 4.6: patches that become one token, 16 or 4; overrides the checkpoint's mode
   VideoChoiceOptions video;          // overrides the family's choice of frames
 };
 

@@ -8,10 +8,10 @@
 namespace minicpm {
 namespace {
 
-// Appends `count` copies of the fill token between two markers.
-void AppendView(std::string& out, const char* open, const char* close, int64_t count) {
+// Appends `count` copies of a token between two markers.
+void AppendView(std::string& out, const char* open, const char* close, int64_t count, const char* fill) {
   out += open;
-  for (int64_t i = 0; i < count; ++i) out += "<unk>";
+  for (int64_t i = 0; i < count; ++i) out += fill;
   out += close;
 }
 
@@ -22,6 +22,12 @@ SliceConfig SliceConfigOf(const ModelConfig& c, const PromptOptions& options, in
   s.patch = static_cast<int>(c.vision.patch_px);
   s.divisor = s.patch;
   s.slice_mode = c.slice_mode;
+  if (!c.merger.has_value()) return s;
+  // Whole merged windows; without slicing a picture is resized all the same.
+  s.divisor = s.patch * (options.downsample.value_or(static_cast<int>(c.downsample)) == 16 ? 4 : 2);
+  s.rounding = ResizeRounding::kTorchvision;
+  if (!s.slice_mode) s.max_slices = 1;
+  s.slice_mode = true;
   return s;
 }
 
@@ -90,6 +96,7 @@ class Builder {
     int64_t n;
     size_t media;
     int64_t row;
+    int32_t fill;
   };
 
   Status AddPicture(const std::shared_ptr<const ImageInput>& image, ChatMessage& out) {
@@ -98,22 +105,36 @@ class Builder {
     media.slice_config = SliceConfigOf(config_, options_, static_cast<int>(config_.max_slices));
     const Size size{image->image.width, image->image.height};
     MINICPM_TRY(PlanViews(image->name, size, media));
-    out.parts.push_back({PlaceholderText(media.plan, config_.resampler.n_queries, use_image_id_, n_pictures_++), true});
-    ExpectViews(media);
+    const ViewTokens tokens = TokensOf(media);
+    out.parts.push_back({PlaceholderText(media.plan, tokens, use_image_id_, n_pictures_++), true});
+    ExpectViews(media, tokens);
     prompt_.media.push_back(std::move(media));
     return {};
   }
 
   // Frames in the order of the prompt, each group with one set of placeholders, and the sound that belongs to it.
   Status AddVideo(const std::shared_ptr<const VideoInput>& video, ChatMessage& out) {
-    auto groups = ChooseFrames(video->info.n_frames, video->info.fps, traits_.video_rule, options_.video);
+    VideoChoiceOptions choice = options_.video;
+    if (traits_.max_frames > 0 && !choice.max_frames.has_value()) choice.max_frames = traits_.max_frames;
+    if (traits_.frames_in_one_part && choice.stack > 1) {
+      return Fail(
+          ErrorCode::kUnsupported,
+          Printable(video->name, 400) + ": stacked frames are not supported for family " + FamilyName(config_.family));
+    }
+    auto groups = ChooseFrames(video->info.n_frames, video->info.fps, traits_.video_rule, choice);
     if (!groups.has_value()) return Annotate(Printable(video->name, 400), std::move(groups).error());
-    if (traits_.video_rule == VideoRule::kWithSound) out.join_lines = false;
+    const bool one_part = traits_.frames_in_one_part;
+    if (traits_.video_rule == VideoRule::kWithSound && !one_part) out.join_lines = false;
+    // One number for the whole video, before its first frame; counted apart from those of pictures.
+    if (one_part) {
+      const std::string number = "<image_id>" + std::to_string(n_videos_++) + "</image_id>";
+      out.parts.push_back({use_image_id_ ? number : "", true});
+    }
     for (VideoGroup& group : *groups) {
       const int64_t n_samples = video->sound != nullptr ? static_cast<int64_t>(video->sound->samples.size()) : 0;
       const int64_t begin = std::min(group.sound_begin, n_samples);
       const int64_t end = std::min(group.sound_end, n_samples);
-      const bool has_sound = video->sound != nullptr && group.sound_end > group.sound_begin;
+      const bool has_sound = video->sound != nullptr && !one_part && group.sound_end > group.sound_begin;
       PromptMedia media;
       media.kind = MediaKind::kFrames;
       media.video = video;
@@ -122,8 +143,14 @@ class Builder {
       const Size size = group.composite ? CompositeSize(frame, static_cast<int>(group.frames.size())) : frame;
       media.frames = std::move(group);
       MINICPM_TRY(PlanViews(video->name, size, media));
-      out.parts.push_back({PlaceholderText(media.plan, config_.resampler.n_queries, false, 0), true});
-      ExpectViews(media);
+      const ViewTokens tokens = TokensOf(media);
+      std::string text = PlaceholderText(media.plan, tokens, false, 0);
+      if (one_part) {
+        out.parts.back().text += text;
+      } else {
+        out.parts.push_back({std::move(text), true});
+      }
+      ExpectViews(media, tokens);
       prompt_.media.push_back(std::move(media));
       if (has_sound) MINICPM_TRY(AddSound({video->sound, begin, end, std::max(end - begin, kLeastSamples)}, out));
     }
@@ -132,13 +159,25 @@ class Builder {
 
   Status PlanViews(const std::string& name, Size size, PromptMedia& media) const {
     media.plan = PlanSlices(size, media.slice_config);
-    media.n_rows = media.plan.n_views() * config_.resampler.n_queries;
-    return CheckViewSize(name, size, media.plan, media.slice_config);
+    MINICPM_TRY(CheckViewSize(name, size, media.plan, media.slice_config));
+    const ViewTokens tokens = TokensOf(media);
+    media.n_rows = tokens.overview + (media.plan.n_views() - 1) * tokens.slice;
+    return {};
   }
 
-  void ExpectViews(const PromptMedia& media) {
-    const int64_t n = config_.resampler.n_queries;
-    for (int64_t row = 0; row < media.n_rows; row += n) expected_.push_back({false, n, prompt_.media.size(), row});
+  ViewTokens TokensOf(const PromptMedia& media) const {
+    ViewTokens tokens;
+    tokens.overview = RowsOfView(config_, media.slice_config, media.plan.overview);
+    if (media.plan.cols > 0) tokens.slice = RowsOfView(config_, media.slice_config, media.plan.slice);
+    tokens.fill = media.kind == MediaKind::kFrames ? traits_.frame_fill : traits_.image_fill;
+    return tokens;
+  }
+
+  void ExpectViews(const PromptMedia& media, const ViewTokens& tokens) {
+    const int32_t fill = media.kind == MediaKind::kFrames ? tokens_.frame_fill : tokens_.image_fill;
+    for (int64_t row = 0; row < media.n_rows; row += expected_.back().n) {
+      expected_.push_back({false, row == 0 ? tokens.overview : tokens.slice, prompt_.media.size(), row, fill});
+    }
   }
 
   // One more clip of this message's sound, with its own placeholder.
@@ -154,7 +193,7 @@ class Builder {
     }
     PromptMedia& media = prompt_.media[*sound_];
     const int64_t n = RowsOfSound(*config_.audio, stretch.n_padded);
-    expected_.push_back({true, n, *sound_, media.n_rows});
+    expected_.push_back({true, n, *sound_, media.n_rows, tokens_.image_fill});
     sound_parts_.push_back({chat_.size() - 1, out.parts.size(), expected_.size() - 1});
     out.parts.push_back({"", true});  // filled by EndSound
     media.n_rows += n;
@@ -173,7 +212,7 @@ class Builder {
       e.row = std::min(e.row, media.n_rows);
       e.n = std::min(e.n, media.n_rows - e.row);
       std::string text;
-      AppendView(text, "<|audio_start|>", "<|audio_end|>", e.n);
+      AppendView(text, "<|audio_start|>", "<|audio_end|>", e.n, traits_.image_fill);
       chat_[part.message].parts[part.part].text = std::move(text);
     }
     sound_parts_.clear();
@@ -189,9 +228,10 @@ class Builder {
       const int32_t id = prompt_.ids[static_cast<size_t>(i)];
       const bool sound = id == tokens_.audio_start && id >= 0;
       if (!sound && id != tokens_.image_start && id != tokens_.slice_start) continue;
+      if (next == expected_.size()) return Mismatch();
       int64_t run = 0;
-      while (i + 1 + run < n && prompt_.ids[static_cast<size_t>(i + 1 + run)] == tokens_.fill) ++run;
-      if (next == expected_.size() || expected_[next].sound != sound || expected_[next].n != run) return Mismatch();
+      while (i + 1 + run < n && prompt_.ids[static_cast<size_t>(i + 1 + run)] == expected_[next].fill) ++run;
+      if (expected_[next].sound != sound || expected_[next].n != run) return Mismatch();
       if (run > 0) prompt_.spans.push_back({i + 1, run, expected_[next].media, expected_[next].row});
       ++next;
       i += run;
@@ -216,6 +256,7 @@ class Builder {
   std::vector<ChatMessage> chat_;
   std::vector<Expected> expected_;
   int64_t n_pictures_ = 0;
+  int64_t n_videos_ = 0;
   bool has_sound_ = false;
   std::optional<size_t> sound_;  // the current message's sound, index into media
   struct SoundPart {
@@ -250,12 +291,13 @@ int64_t Prompt::n_views() const {
   return n;
 }
 
-Result<PlaceholderTokens> FindPlaceholderTokens(const Tokenizer& tokenizer, bool with_sound) {
+Result<PlaceholderTokens> FindPlaceholderTokens(const Tokenizer& tokenizer, const FamilyTraits& traits,
+                                                bool with_sound) {
   PlaceholderTokens t{};
   const std::pair<const char*, int32_t*> wanted[] = {
-      {"<image>", &t.image_start}, {"</image>", &t.image_end},        {"<slice>", &t.slice_start},
-      {"</slice>", &t.slice_end},  {"<image_id>", &t.image_id_start}, {"</image_id>", &t.image_id_end},
-      {"<unk>", &t.fill},
+      {"<image>", &t.image_start},        {"</image>", &t.image_end},         {"<slice>", &t.slice_start},
+      {"</slice>", &t.slice_end},         {"<image_id>", &t.image_id_start},  {"</image_id>", &t.image_id_end},
+      {traits.image_fill, &t.image_fill}, {traits.frame_fill, &t.frame_fill},
   };
   t.audio_start = t.audio_end = -1;
   const std::pair<const char*, int32_t*> sound[] = {{"<|audio_start|>", &t.audio_start},
@@ -272,13 +314,23 @@ Result<PlaceholderTokens> FindPlaceholderTokens(const Tokenizer& tokenizer, bool
   return t;
 }
 
-std::string PlaceholderText(const SlicePlan& plan, int64_t n_queries, bool use_image_id, int64_t image_index) {
+int DownsampleOf(const SliceConfig& slicing) {
+  const int side = slicing.divisor / slicing.patch;
+  return side * side;
+}
+
+int64_t RowsOfView(const ModelConfig& config, const SliceConfig& slicing, Size view) {
+  if (!config.merger.has_value()) return config.resampler.n_queries;
+  return GridOf(view, slicing.patch).count() / DownsampleOf(slicing);
+}
+
+std::string PlaceholderText(const SlicePlan& plan, const ViewTokens& tokens, bool use_image_id, int64_t image_index) {
   std::string s;
   if (use_image_id) s += "<image_id>" + std::to_string(image_index) + "</image_id>";
-  AppendView(s, "<image>", "</image>", n_queries);
+  AppendView(s, "<image>", "</image>", tokens.overview, tokens.fill);
   for (int row = 0; row < plan.rows; ++row) {
     if (row > 0) s += '\n';
-    for (int col = 0; col < plan.cols; ++col) AppendView(s, "<slice>", "</slice>", n_queries);
+    for (int col = 0; col < plan.cols; ++col) AppendView(s, "<slice>", "</slice>", tokens.slice, tokens.fill);
   }
   return s;
 }
@@ -294,6 +346,14 @@ Result<Prompt> BuildPrompt(const ModelConfig& config, const FamilyTraits& traits
   if (options.max_slices.has_value() && (*options.max_slices < 1 || *options.max_slices > 256)) {
     return Fail(ErrorCode::kInvalidArgument,
                 "the number of slices must be 1 to 256, but is " + std::to_string(*options.max_slices));
+  }
+  if (options.downsample.has_value() && !config.merger.has_value()) {
+    return Fail(ErrorCode::kUnsupported,
+                std::string("the number of tokens of a view cannot be chosen for family ") + FamilyName(config.family));
+  }
+  if (options.downsample.has_value() && *options.downsample != 16 && *options.downsample != 4) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "downsample must be 16 or 4, but is " + std::to_string(*options.downsample));
   }
   bool has_video = false;
   for (const Message& message : messages) {

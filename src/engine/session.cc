@@ -96,6 +96,7 @@ struct Session::Impl {
   int64_t CommonPrefix(const Prompt& prompt) const;
   Status Forget(int64_t n);
   Result<bool> Prefill(const Prompt& prompt, const std::atomic<bool>* cancel, GenerationListener* listener);
+  int64_t RestorePoint(const Prompt& prompt, int64_t at) const;
   Status FeedChunk(const Prompt& prompt, int64_t begin, int64_t end);
   Status FeedToken(int32_t id, std::span<const int32_t> draft);
   Status Settle();
@@ -171,6 +172,17 @@ Status Session::Impl::FeedChunk(const Prompt& prompt, int64_t begin, int64_t end
   return backend.Step(items);
 }
 
+// Where rewinding needs points to return to: the next end of a run of media behind position `at`, if it does.
+int64_t Session::Impl::RestorePoint(const Prompt& prompt, int64_t at) const {
+  if (backend.caps().rewind) return INT64_MAX;
+  for (size_t i = 0; i < prompt.spans.size(); ++i) {
+    const bool last_view = i + 1 == prompt.spans.size() || prompt.spans[i + 1].media != prompt.spans[i].media;
+    const int64_t end = prompt.spans[i].begin + prompt.spans[i].n;
+    if (last_view && end > at) return end;
+  }
+  return INT64_MAX;
+}
+
 Result<bool> Session::Impl::Prefill(const Prompt& prompt, const std::atomic<bool>* cancel,
                                     GenerationListener* listener) {
   const auto total = static_cast<int64_t>(prompt.ids.size());
@@ -188,12 +200,13 @@ Result<bool> Session::Impl::Prefill(const Prompt& prompt, const std::atomic<bool
   const int64_t chunk = options.prefill_chunk > 0 ? options.prefill_chunk : total;
   for (int64_t at = first; at < total;) {
     if (Cancelled(cancel)) return false;
-    const int64_t end = std::min(at + chunk, total);
+    const int64_t end = std::min({at + chunk, total, RestorePoint(prompt, at)});
     // Media are encoded when their chunk comes, and frames dropped behind it: a long video takes no more memory.
     MINICPM_ASSIGN(const bool encoded, media.Encode(prompt, at, end));
     if (!encoded) return false;
     MINICPM_TRY(FeedChunk(prompt, at, end));
     media.Release(prompt, end);
+    if (end == RestorePoint(prompt, end - 1)) backend.Mark(seq);
     held.ids.assign(prompt.ids.begin(), prompt.ids.begin() + end);
     held.spans.clear();
     std::copy_if(prompt.spans.begin(), prompt.spans.end(), std::back_inserter(held.spans),

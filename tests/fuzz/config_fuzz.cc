@@ -69,8 +69,11 @@ void CheckPromises(const minicpm::ModelConfig& c) {
   const auto& d = c.decoder;
   Require(d.n_embed > 0 && d.n_ffn > 0 && d.n_layers > 0 && d.head_dim > 0 && d.n_vocab > 0 && d.max_positions > 0);
   Require(d.n_kv_heads > 0 && d.n_heads > 0 && d.n_heads % d.n_kv_heads == 0 && d.head_dim % 2 == 0);
-  Require(c.resampler.n_queries > 0 && c.resampler.n_heads() > 0);
-  Require(c.resampler.n_embed == d.n_embed && c.resampler.n_input == v.n_embed);
+  if (!c.merger.has_value()) Require(c.resampler.n_queries > 0 && c.resampler.n_heads() > 0);
+  const int64_t n_embed = c.merger.has_value() ? c.merger->n_embed : c.resampler.n_embed;
+  const int64_t n_input = c.merger.has_value() ? c.merger->n_input : c.resampler.n_input;
+  Require(n_embed == d.n_embed && n_input == v.n_embed);
+  Require(!d.is_hybrid() || static_cast<int64_t>(d.delta_layers.size()) == d.n_layers);
   Require(c.max_slices > 0 && c.scale_resolution > 0);
   for (const int32_t id : c.eos_ids) Require(id >= 0);
 }

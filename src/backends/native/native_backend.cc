@@ -1,6 +1,7 @@
 // Implementation of native_backend.h: sequences and steps here, jobs in native_vision.cc and native_audio.cc.
 #include "backends/native/native_backend.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ class NativeBackend : public Backend {
 
   Caps caps() const override {
     return {.ragged_batch = true,
-            .rewind = true,
+            .rewind = !recurrent(),
             .preemptible = true,
             .batch_exact = true,
             .hidden = true,
@@ -61,11 +62,17 @@ class NativeBackend : public Backend {
   void Drop(SeqId seq) override { pool_.Drop(seq); }
   int64_t Position(SeqId seq) const override { return pool_.length(seq); }
   uint64_t BytesFor(int64_t n) const override {
-    return static_cast<uint64_t>((n + kKvBlockTokens - 1) / kKvBlockTokens) * pool_.layout().block_bytes();
+    return static_cast<uint64_t>((n + kKvBlockTokens - 1) / kKvBlockTokens) * pool_.layout().block_bytes() +
+           pool_.layout().recurrent_bytes(n);
   }
   Status Step(std::span<StepItem> items) override;
 
  private:
+  // Layers with a recurrent state go back to restore points only, and the pool takes those between steps.
+  bool recurrent() const { return !pool_.layout().recurrent_floats.empty(); }
+  bool CrossesRestorePoint() const;
+  Status StepByParts(std::span<const StepItem> items);
+  void RunPlanned(std::span<const StepItem> items);
   Status Plan(std::span<const StepItem> items);
   void FillHidden(std::span<const StepItem> items, Matrix hidden);
   void FillOutputs(std::span<const StepItem> items, ConstMatrix hidden);
@@ -199,6 +206,12 @@ void NativeBackend::FillOutputs(std::span<const StepItem> items, ConstMatrix hid
 Status NativeBackend::Step(std::span<StepItem> items) {
   if (items.empty()) return {};
   MINICPM_TRY(Plan(items));
+  if (recurrent() && CrossesRestorePoint()) return StepByParts(items);
+  RunPlanned(items);
+  return {};
+}
+
+void NativeBackend::RunPlanned(std::span<const StepItem> items) {
   compute_->arena().Reset();
   const int64_t n_rows = runs_.back().row + runs_.back().n;
   Matrix hidden = compute_->arena().NewMatrix(n_rows, model_->config().decoder.n_embed);
@@ -206,6 +219,39 @@ Status NativeBackend::Step(std::span<StepItem> items) {
   RunDecoderLayers(*compute_, model_->config().decoder, model_->decoder(), pool_, runs_, hidden);
   FillOutputs(items, hidden);
   for (const DecoderRun& run : runs_) pool_.Advance(run.seq, run.n);
+}
+
+// Whether a sequence passes a position where a restore point must be taken, instead of ending at or before it.
+bool NativeBackend::CrossesRestorePoint() const {
+  return std::any_of(runs_.begin(), runs_.end(), [this](const DecoderRun& run) {
+    return run.first_position + run.n - pool_.length(run.seq) > pool_.PositionsToSnapshot(run.seq);
+  });
+}
+
+// The items one after the other, cut at restore points. Rows are independent of the cut, so no bit changes.
+Status NativeBackend::StepByParts(std::span<const StepItem> items) {
+  const auto rows_of = [](WantRows want, Matrix m, int64_t at, int64_t n) {
+    return want == WantRows::kAll ? m.Rows(at, n) : m;
+  };
+  for (const StepItem& item : items) {
+    for (int64_t at = 0; at < item.n();) {
+      const int64_t n = std::min(item.n() - at, pool_.PositionsToSnapshot(item.seq));
+      StepItem part = item;
+      if (item.token_ids.empty()) {
+        part.embeddings = item.embeddings.Rows(at, n);
+      } else {
+        part.token_ids = item.token_ids.subspan(static_cast<size_t>(at), static_cast<size_t>(n));
+      }
+      const bool last = at + n == item.n();
+      if (!last && item.want_logits == WantRows::kLast) part.want_logits = WantRows::kNone;
+      if (!last && item.want_hidden == WantRows::kLast) part.want_hidden = WantRows::kNone;
+      part.logits = rows_of(part.want_logits, item.logits, at, n);
+      part.hidden = rows_of(part.want_hidden, item.hidden, at, n);
+      MINICPM_TRY(Plan({&part, 1}));  // cannot fail: all of it was planned before
+      RunPlanned({&part, 1});
+      at += n;
+    }
+  }
   return {};
 }
 
@@ -218,7 +264,8 @@ Result<std::unique_ptr<Backend>> NewNativeBackend(std::shared_ptr<const NativeMo
   }
   const SequenceLayout layout = DecoderSequenceLayout(model->config().decoder, options.kv_dtype);
   const int64_t tokens = std::max<int64_t>(options.kv_tokens, 1);
-  const uint64_t bytes = static_cast<uint64_t>((tokens + kKvBlockTokens - 1) / kKvBlockTokens) * layout.block_bytes();
+  const uint64_t bytes = static_cast<uint64_t>((tokens + kKvBlockTokens - 1) / kKvBlockTokens) * layout.block_bytes() +
+                         layout.recurrent_bytes(tokens);
   const uint64_t available = AvailableMemoryBytes();
   if (available != 0 && bytes > available) {
     return Fail(ErrorCode::kResourceExhausted, "a context of " + std::to_string(tokens) + " positions needs " +

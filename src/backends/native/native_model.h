@@ -9,6 +9,7 @@
 #include "models/blocks/model_config.h"
 #include "models/decoder/decoder.h"
 #include "models/projector/audio_projector.h"
+#include "models/projector/merger.h"
 #include "models/projector/resampler.h"
 #include "models/siglip/siglip.h"
 #include "models/whisper/whisper.h"
@@ -25,7 +26,8 @@ class NativeModel {
 
   const ModelConfig& config() const { return config_; }
   const SiglipWeights& vision() const { return vision_; }
-  const ResamplerWeights& resampler() const { return resampler_; }
+  const ResamplerWeights& resampler() const { return resampler_; }  // empty where config().merger has a value
+  const MergerWeights& merger() const { return merger_; }           // empty where it has none
   const DecoderWeights& decoder() const { return decoder_; }
   // Empty unless config().audio has a value.
   const WhisperWeights& audio() const { return audio_; }
@@ -37,6 +39,7 @@ class NativeModel {
   std::shared_ptr<const Checkpoint> checkpoint_;
   SiglipWeights vision_;
   ResamplerWeights resampler_;
+  MergerWeights merger_;
   DecoderWeights decoder_;
   WhisperWeights audio_;
   AudioProjectorWeights audio_projector_;
@@ -44,7 +47,7 @@ class NativeModel {
 
 // Which part of the model a tensor belongs to, for reports.
 struct PartListing {
-  const char* part;  // "vision", "resampler", "audio", "language"
+  const char* part;  // "vision", "resampler" or "merger", "audio", "language"
   std::vector<TensorSpec> tensors;
 };
 // Everything the native engine reads for this configuration.

@@ -72,6 +72,59 @@ class VisionJob : public Job {
   std::optional<ResamplerRun> resampler_;
 };
 
+// V 4.6: every view by itself through the encoder and the merger.
+class MergingJob : public Job {
+ public:
+  MergingJob(const NativeModel& model, Compute& compute, const VisionRequest& request, int downsample)
+      : model_(model), compute_(compute), out_(request.out), first_item_(request.first_item), downsample_(downsample) {
+    for (const VisionGroup group : request.groups) views_.push_back(group.front());
+  }
+
+  Result<bool> Step(double deadline_ms) override {
+    while (view_ < views_.size()) {
+      compute_.arena().Reset();
+      Piece();
+      if (NowMs() >= deadline_ms) break;
+    }
+    return view_ == views_.size();
+  }
+  int64_t groups_done() const override { return static_cast<int64_t>(view_); }
+
+ private:
+  void Piece() {
+    const ModelConfig& c = model_.config();
+    const VisionView& view = views_[view_];
+    const int item = first_item_ + static_cast<int>(view_);
+    const bool windows = downsample_ == 16;
+    if (!encoder_.has_value()) {
+      encoder_.emplace(c.vision, model_.vision(), view.patches, view.position_ids, item);
+      if (windows) encoder_->MergeWindowsOf(view.grid_cols);
+    }
+    if (!merger_.has_value()) {
+      if (!encoder_->Step(compute_)) return;
+      merger_.emplace(*c.merger, model_.merger(), encoder_->output(), view.grid_cols / (windows ? 2 : 1),
+                      out_.Rows(row_, view.patches.rows / downsample_), item);
+      return;
+    }
+    if (!merger_->Step(compute_)) return;
+    row_ += view.patches.rows / downsample_;
+    merger_.reset();
+    encoder_.reset();
+    ++view_;
+  }
+
+  const NativeModel& model_;
+  Compute& compute_;
+  Matrix out_;
+  int first_item_;
+  int downsample_;
+  std::vector<VisionView> views_;
+  size_t view_ = 0;
+  int64_t row_ = 0;
+  std::optional<SiglipRun> encoder_;
+  std::optional<MergerRun> merger_;
+};
+
 Status CheckView(const ModelConfig& c, const VisionView& view) {
   const int64_t n = int64_t{view.grid_rows} * view.grid_cols;
   if (n < 1 || view.patches.rows != n || view.patches.cols != c.vision.n_patch_values()) {
@@ -88,10 +141,37 @@ Status CheckView(const ModelConfig& c, const VisionView& view) {
   return {};
 }
 
+Result<std::unique_ptr<Job>> NewMergingJob(const NativeModel& model, Compute& compute, const VisionRequest& request) {
+  const ModelConfig& c = model.config();
+  const auto downsample = static_cast<int>(request.downsample != 0 ? request.downsample : c.downsample);
+  if (downsample != 16 && downsample != 4) {
+    return Fail(ErrorCode::kInvalidArgument, "downsample must be 16 or 4, but is " + std::to_string(downsample));
+  }
+  const int side = downsample == 16 ? 4 : 2;
+  int64_t rows = 0;
+  for (const VisionGroup group : request.groups) {
+    if (group.size() != 1) return Fail(ErrorCode::kInvalidArgument, "this model takes views one by one");
+    const VisionView& view = group.front();
+    MINICPM_TRY(CheckView(c, view));
+    if (view.grid_rows % side != 0 || view.grid_cols % side != 0) {
+      return Fail(ErrorCode::kInvalidArgument, "a view of " + std::to_string(view.grid_rows) + " x " +
+                                                   std::to_string(view.grid_cols) + " patches is no whole number of " +
+                                                   std::to_string(side) + " x " + std::to_string(side) + " windows");
+    }
+    rows += view.patches.rows / downsample;
+  }
+  if (request.out.rows != rows || request.out.cols != c.decoder.n_embed) {
+    return Fail(ErrorCode::kInvalidArgument,
+                "the output needs " + std::to_string(rows) + " rows of " + std::to_string(c.decoder.n_embed));
+  }
+  return std::make_unique<MergingJob>(model, compute, request, downsample);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Job>> NewVisionJob(const NativeModel& model, Compute& compute, const VisionRequest& request) {
   const ModelConfig& c = model.config();
+  if (c.merger.has_value()) return NewMergingJob(model, compute, request);
   const auto n_groups = static_cast<int64_t>(request.groups.size());
   if (request.out.rows != n_groups * c.resampler.n_queries || request.out.cols != c.decoder.n_embed) {
     return Fail(ErrorCode::kInvalidArgument, "the output needs " + std::to_string(c.resampler.n_queries) + " rows of " +

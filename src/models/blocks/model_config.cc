@@ -107,6 +107,76 @@ Result<DecoderConfig> ReadDecoder(const JsonObject& json, Family family) {
   return c;
 }
 
+// Which layers are gated-delta ones: a list of names, or every full_attention_interval-th one is not.
+Status ReadLayerTypes(const JsonObject& json, DecoderConfig& c) {
+  MINICPM_ASSIGN(const std::vector<std::string> types, json.StringListOr("layer_types", {}));
+  MINICPM_ASSIGN(const int64_t interval, json.IntOr("full_attention_interval", 4, 1, kMaxLayers));
+  if (!types.empty() && static_cast<int64_t>(types.size()) != c.n_layers) {
+    return json.Complain("layer_types", "a list of num_hidden_layers names");
+  }
+  for (int64_t i = 0; i < c.n_layers; ++i) {
+    const std::string type = !types.empty()            ? types[static_cast<size_t>(i)]
+                             : (i + 1) % interval != 0 ? "linear_attention"
+                                                       : "full_attention";
+    if (type != "linear_attention" && type != "full_attention") {
+      return json.Complain("layer_types", "\"linear_attention\" and \"full_attention\" only");
+    }
+    c.delta_layers.push_back(type == "linear_attention");
+  }
+  return {};
+}
+
+// What Qwen3.5's text_config says beyond Qwen3's.
+Status ReadHybrid(const JsonObject& json, DecoderConfig& c) {
+  MINICPM_TRY(ReadLayerTypes(json, c));
+  DeltaConfig& d = c.delta;
+  MINICPM_ASSIGN(d.n_heads, json.Int("linear_num_value_heads", 1, 1024));
+  MINICPM_ASSIGN(const int64_t key_heads, json.Int("linear_num_key_heads", 1, 1024));
+  if (key_heads != d.n_heads) return json.Complain("linear_num_key_heads", "equal to linear_num_value_heads");
+  MINICPM_ASSIGN(d.key_dim, json.Int("linear_key_head_dim", 1, 4096));
+  MINICPM_ASSIGN(d.value_dim, json.Int("linear_value_head_dim", 1, 4096));
+  MINICPM_ASSIGN(d.n_taps, json.IntOr("linear_conv_kernel_dim", 4, 1, 16));
+  c.norms_from_one = true;
+  MINICPM_ASSIGN(c.output_gate, json.BoolOr("attn_output_gate", true));
+  if (!c.output_gate) return json.Complain("attn_output_gate", "true");
+  MINICPM_ASSIGN(double part, json.NumberOr("partial_rotary_factor", 0.25, 0.0, 1.0));
+  MINICPM_ASSIGN(const std::optional<JsonObject> rope, json.ObjectOrNull("rope_parameters"));
+  if (rope.has_value()) {
+    MINICPM_ASSIGN(part, rope->NumberOr("partial_rotary_factor", part, 0.0, 1.0));
+  }
+  c.rotary_dim = static_cast<int64_t>(static_cast<double>(c.head_dim) * part);
+  if (c.rotary_dim < 2 || c.rotary_dim % 2 != 0) {
+    return json.Complain("partial_rotary_factor", "an even number of head_dim's values");
+  }
+  return {};
+}
+
+Status CheckPair(const JsonObject& json, const char* key) {
+  MINICPM_ASSIGN(const std::vector<int64_t> pair, json.IntListOr(key, {2, 2}, 1, 1024));
+  if (pair != std::vector<int64_t>{2, 2}) return json.Complain(key, "[2, 2]");
+  return {};
+}
+
+// V 4.6: a decoder under text_config, and mergers in place of the resampler.
+Status ReadV46(const JsonObject& json, ModelConfig& m) {
+  MINICPM_ASSIGN(const std::optional<JsonObject> text, json.ObjectOrNull("text_config"));
+  if (!text.has_value()) return json.Complain("text_config", "an object");
+  MINICPM_ASSIGN(m.decoder, ReadDecoder(*text, m.family));
+  MINICPM_TRY(ReadHybrid(*text, m.decoder));
+  MINICPM_ASSIGN(m.decoder.tied_head, json.BoolOr("tie_word_embeddings", m.decoder.tied_head));
+  MINICPM_ASSIGN(m.vision.merge_after_layer, json.IntOr("insert_layer_id", 6, 0, m.vision.n_kept_layers() - 1));
+  MINICPM_ASSIGN(const JsonObject vision, json.Object("vision_config"));
+  MINICPM_TRY(CheckPair(vision, "window_kernel_size"));
+  MINICPM_TRY(CheckPair(json, "merge_kernel_size"));
+  MINICPM_ASSIGN(const int64_t times, json.IntOr("merger_times", 1, 1, 16));
+  if (times != 1) return json.Complain("merger_times", "1");
+  m.merger = MergerConfig{.n_input = m.vision.n_embed, .n_embed = m.decoder.n_embed};
+  MINICPM_ASSIGN(const std::string mode, json.StringOr("downsample_mode", "16x"));
+  if (mode != "16x" && mode != "4x") return json.Complain("downsample_mode", "\"16x\" or \"4x\"");
+  m.downsample = mode == "4x" ? 4 : 16;
+  return {};
+}
+
 Result<ResamplerConfig> ReadResampler(const JsonObject& json, const ModelConfig& m) {
   ResamplerConfig c;
   MINICPM_ASSIGN(c.n_queries, json.IntOr("query_num", c.n_queries, 1, 4096));
@@ -171,6 +241,10 @@ Status ReadPreprocessor(const JsonObject& json, ModelConfig& m) {
   MINICPM_TRY(ReadSlicing(json, m));
   MINICPM_ASSIGN(m.slice_mode, json.BoolOr("slice_mode", m.slice_mode));
   MINICPM_ASSIGN(m.use_image_id, json.BoolOr("use_image_id", m.use_image_id));
+  if (m.family == Family::kMiniCpmV46) {
+    MINICPM_TRY(ReadTriple(json, "image_mean", -1e3, m.image_mean));
+    return ReadTriple(json, "image_std", 1e-6, m.image_std);
+  }
   MINICPM_ASSIGN(const int64_t queries, json.IntOr("image_feature_size", m.resampler.n_queries, 1, 4096));
   if (queries != m.resampler.n_queries) {
     return json.Complain("image_feature_size", std::to_string(m.resampler.n_queries) + " as query_num in config.json");
@@ -195,6 +269,8 @@ const char* FamilyName(Family family) {
       return "minicpm-v-4_5";
     case Family::kMiniCpmO45:
       return "minicpm-o-4_5";
+    case Family::kMiniCpmV46:
+      return "minicpm-v-4_6";
   }
   return "unknown";
 }
@@ -213,8 +289,12 @@ Result<ModelConfig> ParseModelConfig(const std::string& config_json, const std::
   }
   MINICPM_ASSIGN(m.family, FindFamily(config, m.version));
   MINICPM_ASSIGN(m.vision, ReadVision(config));
-  MINICPM_ASSIGN(m.decoder, ReadDecoder(config, m.family));
-  MINICPM_ASSIGN(m.resampler, ReadResampler(config, m));
+  if (m.family == Family::kMiniCpmV46) {
+    MINICPM_TRY(ReadV46(config, m));
+  } else {
+    MINICPM_ASSIGN(m.decoder, ReadDecoder(config, m.family));
+    MINICPM_ASSIGN(m.resampler, ReadResampler(config, m));
+  }
   MINICPM_ASSIGN(m.audio, ReadAudio(config, m.family));
   MINICPM_ASSIGN(const std::optional<JsonObject> slices, config.ObjectOrNull("slice_config"));
   if (slices.has_value()) MINICPM_TRY(ReadSlicing(*slices, m));

@@ -11,8 +11,8 @@
 
 namespace minicpm {
 
-enum class Family { kMiniCpmV26, kMiniCpmV45, kMiniCpmO45 };
-// "minicpm-v-2_6", "minicpm-v-4_5", "minicpm-o-4_5".
+enum class Family { kMiniCpmV26, kMiniCpmV45, kMiniCpmO45, kMiniCpmV46 };
+// "minicpm-v-2_6", "minicpm-v-4_5", "minicpm-o-4_5", "minicpm-v-4_6".
 const char* FamilyName(Family family);
 
 // SigLIP NaViT encoder (vision_config; attribute names of the official modeling_navit_siglip.py).
@@ -26,6 +26,9 @@ struct VisionConfig {
   int64_t patch_px = 14;        // patch_size
   float eps = 1e-6f;            // layer_norm_eps
   bool drop_last_layer = true;  // drop_vision_last_layer: the last layer is not run (and may be absent from the files)
+  // V 4.6 (insert_layer_id): windows of 2 x 2 patches become one row after this layer, unless 4x is asked for. -1:
+  // never.
+  int64_t merge_after_layer = -1;
   int64_t n_kept_layers() const { return n_layers - (drop_last_layer ? 1 : 0); }
   int64_t n_side() const { return image_px / patch_px; }  // rows of the position grid
   int64_t head_dim() const { return n_embed / n_heads; }
@@ -64,6 +67,22 @@ struct AudioConfig {
   int64_t n_rows(int64_t frames) const { return frames / pool_step; }
 };
 
+// V 4.6's last step of vision (model.merger): windows of 2 x 2 rows become one of the language model's width.
+struct MergerConfig {
+  int64_t n_input = 0;  // D of the vision tower; the network in between is 4 D wide
+  int64_t n_embed = 0;  // E of the language model
+  float eps = 1e-6f;
+};
+
+// Gated-delta layers of a hybrid decoder (linear_* of transformers' Qwen3_5TextConfig).
+struct DeltaConfig {
+  int64_t n_heads = 0;    // linear_num_key_heads = linear_num_value_heads, H
+  int64_t key_dim = 0;    // linear_key_head_dim, dk
+  int64_t value_dim = 0;  // linear_value_head_dim, dv
+  int64_t n_taps = 4;     // linear_conv_kernel_dim
+  int64_t width() const { return n_heads * (2 * key_dim + value_dim); }
+};
+
 // Qwen2 / Qwen3 decoder (top level of config.json; attribute names of transformers' Qwen2Config, Qwen3Config).
 struct DecoderConfig {
   int64_t n_embed = 0;  // hidden_size, E
@@ -79,16 +98,27 @@ struct DecoderConfig {
   bool qkv_bias = false;   // Qwen2
   bool qk_norm = false;    // Qwen3
   bool tied_head = false;  // tie_word_embeddings
+  // Qwen3.5 (text_config of V 4.6).
+  std::vector<bool> delta_layers;  // layer_types: which layers are gated-delta ones; empty: none
+  DeltaConfig delta;
+  int64_t rotary_dim = 0;       // leading part of a head that turns with the position; 0: all of it
+  bool output_gate = false;     // attn_output_gate
+  bool norms_from_one = false;  // norm weights are stored as differences to one
+  bool is_hybrid() const { return !delta_layers.empty(); }
+  bool is_delta(size_t layer) const { return is_hybrid() && delta_layers[layer]; }
+  int64_t rotary() const { return rotary_dim > 0 ? rotary_dim : head_dim; }
 };
 
 struct ModelConfig {
   Family family = Family::kMiniCpmV45;
   std::string version;  // as written in config.json, may be empty
   VisionConfig vision;
-  ResamplerConfig resampler;
+  ResamplerConfig resampler;           // not of V 4.6
+  std::optional<MergerConfig> merger;  // V 4.6, in place of the resampler
   DecoderConfig decoder;
   std::optional<AudioConfig> audio;  // o 4.5, unless config.json has no audio_config or says init_audio false
   // Preprocessing (preprocessor_config.json wins over slice_config of config.json where both speak).
+  int64_t downsample = 16;  // V 4.6: patches that become one row, 16 or 4 (downsample_mode)
   int64_t max_slices = 9;
   int64_t scale_resolution = 448;
   bool slice_mode = true;

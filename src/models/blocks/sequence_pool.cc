@@ -44,6 +44,11 @@ int64_t SequenceLayout::total_recurrent_floats() const {
   return n;
 }
 
+uint64_t SequenceLayout::recurrent_bytes(int64_t n) const {
+  const int64_t copies = 1 + std::min(max_snapshots, n / snapshot_every + 1);
+  return static_cast<uint64_t>(total_recurrent_floats() * copies) * sizeof(float);
+}
+
 SequencePool::SequencePool(const SequenceLayout& layout, int64_t max_tokens)
     : layout_(layout), block_bytes_(layout.block_bytes()), n_blocks_(BlocksFor(max_tokens)) {
   MINICPM_CHECK(layout.kv_dtype == DType::kF32 || layout.kv_dtype == DType::kF16 || layout.kv_dtype == DType::kI8);
@@ -137,6 +142,19 @@ void SequencePool::Mark(Id id) {
   Sequence& s = Get(id);
   if (layout_.recurrent_floats.empty() || s.length == 0) return;
   if (!s.snapshots.empty() && s.snapshots.back().position == s.length) return;
+  if (static_cast<int64_t>(s.snapshots.size()) >= layout_.max_snapshots) {
+    size_t least = 0;
+    int64_t smallest = INT64_MAX;
+    for (size_t i = 0; i < s.snapshots.size(); ++i) {
+      const int64_t before = i == 0 ? 0 : s.snapshots[i - 1].position;
+      const int64_t after = i + 1 < s.snapshots.size() ? s.snapshots[i + 1].position : s.length;
+      if (after - before < smallest) {
+        smallest = after - before;
+        least = i;
+      }
+    }
+    s.snapshots.erase(s.snapshots.begin() + static_cast<std::ptrdiff_t>(least));
+  }
   s.snapshots.push_back({s.length, s.recurrent});
 }
 

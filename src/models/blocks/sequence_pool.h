@@ -23,12 +23,16 @@ struct SequenceLayout {
   std::vector<int64_t> recurrent_floats;
   // Restore points are kept at multiples of this many positions while a recurrent layer exists.
   int64_t snapshot_every = 256;
+  // At most so many of a sequence; then the one whose loss leaves the smallest gap goes, the latest stays.
+  int64_t max_snapshots = 8;
 
   // Bytes of one block: keys and values of kKvBlockTokens positions in all layers.
   uint64_t block_bytes() const;
   // One layer's share of it.
   uint64_t layer_bytes() const;
   int64_t total_recurrent_floats() const;
+  // Of one sequence of n positions: the states and all restore points they may have.
+  uint64_t recurrent_bytes(int64_t n) const;
 };
 
 // Key/value memory: per block, per layer: keys [Hkv, 64, Hd], then values [Hkv, 64, Hd]; 8-bit ones are followed by
@@ -48,7 +52,7 @@ class SequencePool {
   bool Contains(Id id) const { return sequences_.contains(id); }
   // Largest restorable position <= n becomes the new length, and is returned. Requires: 0 <= n.
   int64_t Rewind(Id id, int64_t n);
-  // Keeps a restore point at the current length (no-op without recurrent layers).
+  // Keeps a restore point at the current length (no-op without recurrent layers); perhaps in place of an older one.
   void Mark(Id id);
 
   int64_t length(Id id) const { return Get(id).length; }

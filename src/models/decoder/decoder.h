@@ -1,6 +1,7 @@
-// Qwen2 / Qwen3 decoder: rows of embeddings in, hidden states and logits out, key/value cache in a SequencePool.
-// Attribute names as in transformers' modeling_qwen2.py and modeling_qwen3.py; one block with two flags (qkv_bias,
-// qk_norm).
+// Qwen2 / Qwen3 / Qwen3.5 decoder: rows of embeddings in, hidden states and logits out, key/value cache and recurrent
+// states in a SequencePool. Attribute names as in transformers' modeling_qwen2.py, modeling_qwen3.py,
+// modeling_qwen3_5.py; one block with flags (qkv_bias, qk_norm, output_gate) and, where config.is_delta says so,
+// another mixer than attention.
 #pragma once
 
 #include <span>
@@ -9,16 +10,18 @@
 #include "models/blocks/model_config.h"
 #include "models/blocks/sequence_pool.h"
 #include "models/blocks/tensor_visitor.h"
+#include "models/decoder/delta_mixer.h"
 #include "ops/compute.h"
 
 namespace minicpm {
 
 struct DecoderLayer {
   NormField input_norm, post_attention_norm;
-  LinearField q;             // [Hq * Hd, E]
+  LinearField q;             // [Hq * Hd, E]; with output_gate [2 Hq * Hd, E]: per head its query, then its gate
   LinearField k, v;          // [Hkv * Hd, E]
   LinearField o;             // [E, Hq * Hd]
-  NormField q_norm, k_norm;  // [Hd], Qwen3 only
+  NormField q_norm, k_norm;  // [Hd], not Qwen2
+  DeltaMixerWeights delta;   // instead of q, k, v, o and their norms
   LinearField gate, up;      // [F, E]
   LinearField down;          // [E, F]
 };
@@ -30,7 +33,8 @@ struct DecoderWeights {
   TensorView lm_head;  // [N, E]; the embedding itself when tied
 };
 
-// Names every tensor under `prefix` ("llm.").
+// Names every tensor under `prefix` ("llm."; of hybrid decoders "model.language_model."). Norm weights that are stored
+// as differences to one get it added while loading.
 Status VisitDecoder(const DecoderConfig& config, const std::string& prefix, TensorVisitor& v, DecoderWeights& w);
 
 SequenceLayout DecoderSequenceLayout(const DecoderConfig& config, DType kv_dtype);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "ops/attention.h"
 #include "ops/elementwise.h"
@@ -16,6 +17,7 @@ namespace {
 // Rows per piece: about 7 GFLOP of a 1152-wide layer, under 50 ms at 150 GFLOP/s. Rows are independent, so cutting
 // changes no bit.
 constexpr int64_t kRowsPerPiece = 256;
+constexpr int64_t kWindowsPerPiece = 32;  // the merger's network is four times as wide in every direction
 
 // A layer with quantised projections has 8-bit attention, too: the products' inputs carry such noise already.
 bool QuantisedAttention(const SiglipLayer& layer) { return IsPacked(layer.q.weight.dtype); }
@@ -42,7 +44,9 @@ Status VisitSiglip(const VisionConfig& c, const std::string& prefix, TensorVisit
     MINICPM_TRY(VisitLinear(v, p + "mlp.fc1", c.n_ffn, c.n_embed, HasBias::kYes, layer.fc1));
     MINICPM_TRY(VisitLinear(v, p + "mlp.fc2", c.n_embed, c.n_ffn, HasBias::kYes, layer.fc2));
   }
-  return VisitLayerNorm(v, prefix + "post_layernorm", c.n_embed, w.post_norm);
+  MINICPM_TRY(VisitLayerNorm(v, prefix + "post_layernorm", c.n_embed, w.post_norm));
+  if (c.merge_after_layer < 0) return {};
+  return VisitWindowMerger(c, prefix + "vit_merger.", v, w.merger);
 }
 
 SiglipRun::SiglipRun(const VisionConfig& config, const SiglipWeights& weights, ConstMatrix patches,
@@ -53,12 +57,25 @@ SiglipRun::SiglipRun(const VisionConfig& config, const SiglipWeights& weights, C
   const int64_t float_bytes = (4 * n * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64;
   const int64_t packed_bytes = packs ? PackedKeysValuesBytes(patches.rows, config.n_heads, config.head_dim()) : 0;
   memory_ = AllocateAligned(static_cast<size_t>(float_bytes + packed_bytes));
-  packed_ = {memory_.get() + float_bytes, patches.rows, config.n_heads, config.head_dim()};
+  packed_.memory = memory_.get() + float_bytes;
+  LayOut(patches.rows);
+}
+
+// The same memory for fewer rows, once windows are merged.
+void SiglipRun::LayOut(int64_t rows) {
+  packed_ = {packed_.memory, rows, config_.n_heads, config_.head_dim()};
   auto* f = reinterpret_cast<float*>(memory_.get());
-  hidden_ = Matrix(f, patches.rows, config.n_embed);
-  q_ = Matrix(f + n, patches.rows, config.n_embed);
-  k_ = Matrix(f + 2 * n, patches.rows, config.n_embed);
-  v_ = Matrix(f + 3 * n, patches.rows, config.n_embed);
+  const int64_t n = rows * config_.n_embed;
+  hidden_ = Matrix(f, rows, config_.n_embed);
+  q_ = Matrix(f + n, rows, config_.n_embed);
+  k_ = Matrix(f + 2 * n, rows, config_.n_embed);
+  v_ = Matrix(f + 3 * n, rows, config_.n_embed);
+}
+
+void SiglipRun::MergeWindowsOf(int64_t grid_cols) {
+  MINICPM_CHECK(config_.merge_after_layer >= 0 && phase_ == Phase::kEmbed);
+  MINICPM_CHECK(grid_cols > 0 && grid_cols % 2 == 0 && hidden_.rows % (2 * grid_cols) == 0);
+  merge_cols_ = grid_cols;
 }
 
 void SiglipRun::Embed(Compute& compute) {
@@ -103,6 +120,29 @@ void SiglipRun::AttendAndFeedForward(Compute& compute, const SiglipLayer& layer,
   LinearAdd(compute, inner, layer.fc2.view(), x);
 }
 
+void SiglipRun::FinishLayer(Compute& compute) {
+  Report(compute, {"vit.layer", static_cast<int>(layer_), item_}, hidden_);
+  row_ = 0;
+  const bool merges = merge_cols_ > 0 && static_cast<int64_t>(layer_) == config_.merge_after_layer;
+  ++layer_;
+  phase_ = layer_ < weights_.layers.size() ? Phase::kQkv : Phase::kPostNorm;
+  if (merges) phase_ = Phase::kMerge;
+}
+
+// Merged rows gather in q_, which the layer no longer needs, and become the new hidden rows at the end.
+void SiglipRun::MergePiece(Compute& compute) {
+  const int64_t windows = hidden_.rows / 4;
+  const int64_t n = std::min(kWindowsPerPiece, windows - row_);
+  MergeWindows(compute, config_, weights_.merger, hidden_, merge_cols_, row_, q_.Rows(row_, n));
+  row_ += n;
+  if (row_ < windows) return;
+  row_ = 0;
+  std::memcpy(hidden_.data, q_.data, static_cast<size_t>(windows * config_.n_embed) * sizeof(float));
+  LayOut(windows);
+  Report(compute, {"vit.window_merger", -1, item_}, hidden_);
+  phase_ = layer_ < weights_.layers.size() ? Phase::kQkv : Phase::kPostNorm;
+}
+
 bool SiglipRun::Step(Compute& compute) {
   switch (phase_) {
     case Phase::kEmbed:
@@ -120,12 +160,10 @@ bool SiglipRun::Step(Compute& compute) {
     case Phase::kRest:
       AttendAndFeedForward(compute, weights_.layers[layer_], row_);
       row_ += kRowsPerPiece;
-      if (row_ >= hidden_.rows) {
-        Report(compute, {"vit.layer", static_cast<int>(layer_), item_}, hidden_);
-        row_ = 0;
-        ++layer_;
-        phase_ = layer_ < weights_.layers.size() ? Phase::kQkv : Phase::kPostNorm;
-      }
+      if (row_ >= hidden_.rows) FinishLayer(compute);
+      return false;
+    case Phase::kMerge:
+      MergePiece(compute);
       return false;
     case Phase::kPostNorm:
       LayerNorm(compute, hidden_, weights_.post_norm.weight.data(), weights_.post_norm.bias.data(), config_.eps,
