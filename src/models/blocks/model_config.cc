@@ -32,9 +32,11 @@ Result<Family> FindFamily(const JsonObject& json, const std::string& version) {
   if (model_type == "minicpmv" && version == "2.6") return Family::kMiniCpmV26;
   if (model_type == "minicpmv" && version == "4.5") return Family::kMiniCpmV45;
   if (model_type == "minicpmo" && version == "4.5") return Family::kMiniCpmO45;
+  if (model_type == "minicpmv4_6") return Family::kMiniCpmV46;
   return Fail(ErrorCode::kUnsupported, json.name() + ": model_type \"" + Printable(model_type) + "\" version \"" +
                                            Printable(version) +
-                                           "\" is not supported, expected minicpmv 2.6, minicpmv 4.5 or minicpmo 4.5");
+                                           "\" is not supported, expected minicpmv 2.6, minicpmv 4.5, minicpmo 4.5 or "
+                                           "minicpmv4_6");
 }
 
 Result<VisionConfig> ReadVision(const JsonObject& json) {
