@@ -30,6 +30,11 @@ void Install(int number, void (*handler)(int), int flags) {
 void StopOnInterrupt() {
   Install(SIGINT, OnInterrupt, static_cast<int>(SA_RESETHAND) | SA_RESTART);
   Install(SIGTERM, OnInterrupt, static_cast<int>(SA_RESETHAND) | SA_RESTART);
+  // A closed terminal is a wish to end, unless somebody asked (nohup) not to hear of it.
+  struct sigaction now = {};
+  if (sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) {
+    Install(SIGHUP, OnInterrupt, static_cast<int>(SA_RESETHAND) | SA_RESTART);
+  }
 }
 
 void CatchInterrupts() {

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "command.h"
+#include "os/standard_streams.h"
 
 namespace {
 
@@ -82,6 +83,7 @@ int Dispatch(const Arguments& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  minicpm::SecureStandardStreams();
   try {
     return Dispatch(Arguments(argv + (argc > 0 ? 1 : 0), argv + argc));
   } catch (const std::bad_alloc&) {

@@ -70,6 +70,9 @@ void AddOptions(CLI::App& app, RunFlags& f) {
 Status CheckFlags(const RunFlags& f) {
   const auto usage = [](const char* text) { return Fail(ErrorCode::kInvalidArgument, text); };
   const bool media = !f.media.files.empty();
+  for (const MediaFlags::File& file : f.media.files) {
+    if (file.path.empty()) return usage("--image, --audio and --video: expected a file name, found an empty text");
+  }
   if (f.messages.has_value() && (f.prompt.has_value() || media)) {
     return usage("--messages holds the whole conversation and cannot be combined with -p, --image, --audio or --video");
   }

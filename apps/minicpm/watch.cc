@@ -141,7 +141,10 @@ class Watcher {
     MINICPM_ASSIGN(const LoadedModel model,
                    LoadModel(flags_.model, flags_.generation, console_, ResolveSession(flags_)));
     if (Interrupted()) return {};
-    MINICPM_ASSIGN(const std::unique_ptr<LiveSource> source, OpenSource());
+    auto opened = OpenSource();
+    if (Interrupted()) return {};
+    if (!opened.has_value()) return std::unexpected(std::move(opened).error());
+    const std::unique_ptr<LiveSource> source = std::move(*opened);
     MINICPM_TRY(MakeRecorder(source->fps()));
     Status done = Observe(*source, model);
     if (recorder_ != nullptr) {
@@ -162,13 +165,17 @@ class Watcher {
   Status CheckBeforehand() {
     MINICPM_ASSIGN(plugin_, loader_.Plugin());
     std::error_code error;
-    if (!IsDevice(flags_.source) && !std::filesystem::exists(flags_.source, error)) {
+    if (!IsDevice(flags_.source) && !!flags_.source.contains("://") && !std::filesystem::exists(flags_.source, error)) {
       return Fail(ErrorCode::kNotFound,
                   "--source: " + Printable(flags_.source, 400) +
                       ": expected a camera, an rtsp:// address, a file or a folder, found nothing "
                       "of this name");
     }
     if (!flags_.save_video.has_value()) return {};
+    if (std::filesystem::equivalent(flags_.source, *flags_.save_video, error)) {
+      return Fail(ErrorCode::kInvalidArgument, "--save-video: " + Printable(*flags_.save_video, 400) +
+                                                   " is the source itself, expected another file");
+    }
     MINICPM_ASSIGN(drawer_, TextDrawer::Create(flags_.font.value_or("")));
     // A writer that is dropped leaves nothing behind.
     const auto probe = OpenVideoWriter(*flags_.save_video, {.width = 16, .height = 16}, plugin_.get());

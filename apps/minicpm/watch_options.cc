@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "arguments.h"
+#include "interrupt.h"
 
 namespace minicpm::cli {
 namespace {
@@ -116,14 +117,15 @@ Status CheckWatchFlags(const WatchFlags& f) {
 }
 
 bool IsDevice(const std::string& source) {
-  return source == "camera" || source.starts_with("camera:") || source.starts_with("/dev/") ||
-         source.find("://") != std::string::npos;
+  return source == "camera" || source.starts_with("camera:") || source.starts_with("/dev/video") ||
+         source.starts_with("rtsp://") || source.starts_with("rtsps://");
 }
 
 LiveOptions ResolveLive(const WatchFlags& f) {
   LiveOptions o;
   o.every_frame = f.every_frame;
   o.follow = !f.no_follow;
+  o.cancel = &InterruptFlag();
   return o;
 }
 

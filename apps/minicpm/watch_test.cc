@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -211,6 +212,34 @@ TEST(Watch, AFilePlayedAtItsSpeedCountsWhatIsDropped) {
   EXPECT_EQ(last, 39) << "the last frame is always looked at";
 }
 
+// A disk that fills up: what there is becomes the video. A file size limit stands for it.
+TEST(Watch, AFullDiskKeepsWhatThereIs) {
+  const minicpm::test::TempDir dir;
+  const std::string clip = Clip(dir, {.width = 320, .height = 240, .n_frames = 12, .noise = 40});
+  const std::string command = "ulimit -f 100; exec " + std::string(MINICPM_PROGRAM) + " watch " +
+                              TinyModel("minicpm-v-4_5") + " --source " + clip +
+                              " -p x --quiet --max-slices 1 --max-new-tokens 1 --every-frame --save-video " +
+                              dir.File("out.avi") + " >" + dir.File("lines") + " 2>" + dir.File("errors");
+  const int status = std::system(("bash -c '" + command + "'").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 1) << minicpm::test::ReadFileBytes(dir.File("errors"));
+  EXPECT_EQ(ParseLines(minicpm::test::ReadFileBytes(dir.File("lines"))).size(), 12u) << "the watching goes on";
+  const auto recorded = OpenVideo(dir.File("out.avi"), nullptr);
+  ASSERT_TRUE(recorded.has_value()) << recorded.error().message;
+  EXPECT_GE((*recorded)->info().n_frames, 1);
+  EXPECT_LT((*recorded)->info().n_frames, 12);
+}
+
+TEST(Watch, ClosedStandardStreamsDoNotReachTheRecording) {
+  const minicpm::test::TempDir dir;
+  const std::string clip = Clip(dir, {.width = 64, .height = 64, .n_frames = 2});
+  const std::string command = std::string(MINICPM_PROGRAM) + " watch " + TinyModel("minicpm-v-4_5") + " --source " +
+                              clip + " -p x --quiet --max-new-tokens 1 --every-frame --save-video " +
+                              dir.File("out.avi") + " <&- 2>&- >" + dir.File("lines");
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 0);
+  EXPECT_EQ(ParseLines(minicpm::test::ReadFileBytes(dir.File("lines"))).size(), 2u);
+  EXPECT_EQ(minicpm::test::ReadFileBytes(dir.File("out.avi")).substr(0, 4), "RIFF");
+}
+
 TEST(Watch, ANetworkCamera) {
   const auto plugin = MediaPlugin::Find();
   ASSERT_TRUE(plugin.has_value()) << plugin.error().message;
@@ -320,6 +349,7 @@ TEST(Watch, WrongUsage) {
   ExpectFailure(WatchWords("camera", {"--every-frame"}), 2, "--every-frame: expected a file or a folder");
   ExpectFailure(WatchWords(clip, {"--reconnect-for", "5"}), 2, "--reconnect-for: expected a camera or stream");
   ExpectFailure(WatchWords(clip, {"--no-reuse", "--noise-threshold", "3"}), 2, "--noise-threshold");
+  ExpectFailure(WatchWords(clip, {"--save-video", clip}), 1, "is the source itself");
   ExpectFailure(WatchWords(clip, {"--on-change", "256"}), 2, "--on-change: expected a number from 0 to 255");
 }
 

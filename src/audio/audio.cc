@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -117,7 +118,8 @@ Result<Samples> Decode(std::span<const std::byte> bytes, const std::string& name
   // What went wrong in opening is told by sf_strerror(nullptr) only, which is one text for all threads.
   if (sound == nullptr) return BrokenSound(name, format, "it is damaged, or holds no sound that can be decoded");
   MINICPM_ASSIGN(SoundConverter converter, SoundConverter::Create(info.samplerate, info.channels, name, limits));
-  const double seconds = static_cast<double>(PromisedFrames(info)) / info.samplerate;
+  double seconds = static_cast<double>(PromisedFrames(info)) / info.samplerate;
+  if (limits.keep_seconds > 0) seconds = std::min(seconds, limits.keep_seconds);
   if (seconds > limits.max_seconds) {
     char text[120];
     std::snprintf(text, sizeof text, ": the sound has %.10g seconds, the limit is %.10g", seconds, limits.max_seconds);
@@ -135,6 +137,12 @@ Result<std::vector<std::byte>> ReadFile(const std::string& path, const std::stri
   if (file == nullptr) {
     const auto code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
     return Fail(code, name + ": cannot open the sound: " + std::strerror(errno));
+  }
+  // Of an ordinary file the size is known before anything is read.
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(path, unknown)) {
+    const uintmax_t size = std::filesystem::file_size(path, unknown);
+    if (!unknown && size > limits.max_bytes) return TooManyBytes(name, size, "", limits.max_bytes);
   }
   std::vector<std::byte> bytes;
   constexpr size_t kPiece = size_t{1} << 20;

@@ -17,6 +17,7 @@ namespace minicpm {
 struct AudioLimits {
   uint64_t max_bytes = 512ull << 20;  // encoded size
   double max_seconds = 3600;          // after decoding
+  double keep_seconds = 0;            // > 0: what comes later is dropped, and no limit counts it
 };
 
 // Samples in [-1, 1] at kAudioSampleRate, one channel.

@@ -198,6 +198,17 @@ TEST(SoundConverter, LimitsWhatIsPushed) {
   EXPECT_EQ(second.error().message, "x: the sound has at least 0.75 seconds, the limit is 0.5");
 }
 
+// What is not wanted counts for no limit.
+TEST(SoundConverter, KeepsTheBeginningOnly) {
+  for (const int rate : {16000, 8000}) {
+    SoundConverter converter = SoundConverter::Create(rate, 1, "x", {.max_seconds = 0.5, .keep_seconds = 0.25}).value();
+    const std::vector<float> second(static_cast<size_t>(rate), 0.5f);
+    EXPECT_TRUE(converter.Push(second).has_value());
+    EXPECT_TRUE(converter.Push(second).has_value());
+    EXPECT_EQ(converter.Finish().value().size(), 4000u);
+  }
+}
+
 TEST(SoundConverter, RefusesNumbersThatAreNone) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const int rate : {16000, 48000}) {

@@ -35,6 +35,7 @@ struct SoundConverter::Impl {
   int channels = 1;
   int rate = 0;
   double max_seconds = 0;
+  uint64_t keep_frames = 0;  // 0: all
   std::string name;
   std::unique_ptr<soxr, DeleteSoxr> resampler;  // none when the rate is right already
   uint64_t n_frames = 0;                        // pushed so far
@@ -98,6 +99,10 @@ Result<SoundConverter> SoundConverter::Create(int rate, int channels, const std:
   impl->channels = channels;
   impl->rate = rate;
   impl->max_seconds = limits.max_seconds;
+  if (limits.keep_seconds > 0) {
+    const double frames = std::ceil(std::min(limits.keep_seconds, 1e9) * rate);
+    impl->keep_frames = std::max<uint64_t>(static_cast<uint64_t>(frames), 1);
+  }
   impl->name = safe_name;
   if (rate != kAudioSampleRate) {
     const soxr_io_spec_t io = soxr_io_spec(SOXR_FLOAT32_I, SOXR_FLOAT32_I);
@@ -125,7 +130,8 @@ Status SoundConverter::Push(std::span<const float> interleaved) {
   Impl& impl = *impl_;
   const size_t channels = static_cast<size_t>(impl.channels);
   MINICPM_CHECK(!impl.finished && interleaved.size() % channels == 0);
-  const size_t n_frames = interleaved.size() / channels;
+  size_t n_frames = interleaved.size() / channels;
+  if (impl.keep_frames > 0) n_frames = std::min<uint64_t>(n_frames, impl.keep_frames - impl.n_frames);
   impl.n_frames += n_frames;
   if (static_cast<double>(impl.n_frames) > impl.max_seconds * impl.rate) {
     return Fail(ErrorCode::kResourceExhausted, impl.name + ": the sound has at least " +

@@ -49,13 +49,10 @@ Result<std::shared_ptr<const VideoInput>> LoadVideoInput(const std::string& path
   }
   input->open = [path, options] { return OpenVideo(path, options.plugin.get(), options.limits); };
   if (!options.with_sound) input->info.has_sound = false;
-  input->load_sound = [path, options]() -> Result<std::optional<Samples>> {
-    MINICPM_ASSIGN(auto samples, LoadSound(path, options.plugin.get(), options.limits.sound));
-    if (samples.has_value() && options.max_seconds.has_value()) {
-      const double most = std::ceil(*options.max_seconds * static_cast<double>(kAudioSampleRate));
-      if (static_cast<double>(samples->size()) > most) samples->resize(static_cast<size_t>(most));
-    }
-    return samples;
+  input->load_sound = [path, options] {
+    AudioLimits sound = options.limits.sound;
+    sound.keep_seconds = options.max_seconds.value_or(0);
+    return LoadSound(path, options.plugin.get(), sound);
   };
   return input;
 }

@@ -12,6 +12,10 @@
 namespace minicpm {
 namespace {
 
+bool IsPrintable(std::string_view name) {
+  return std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
 constexpr uint64_t kMaxHeaderBytes = 16ull << 20;  // of the list of headers; a long file's list of indices is in there
 constexpr size_t kMaxStreams = 32;
 constexpr size_t kMaxFormat = 4096;
@@ -86,8 +90,12 @@ Status ReadHeaderList(ByteSource& source, std::span<const std::byte> list, AviFi
 
 // The lists of the first RIFF, which has everything but further data.
 Status ReadFirstSegment(ByteSource& source, uint64_t end, AviFile& file) {
+  constexpr int kMaxTopChunks = 65536;
+  int n_chunks = 0;
   for (uint64_t at = 12; at + 8 <= end;) {
     MINICPM_ASSIGN(const ChunkHead head, HeadAt(source, at));
+    if (++n_chunks > kMaxTopChunks) return BrokenAvi(source, "it has more than 65536 chunks outside of its frames");
+    if (!IsPrintable(head.name)) return BrokenAvi(source, "something that is no chunk stands between its chunks");
     at += 8;
     if (head.name == "LIST" && at + 4 <= end) {
       std::array<std::byte, 4> kind;
@@ -263,8 +271,7 @@ class ChunkFinder {
         at += 4;
         continue;
       }
-      const auto is_letter = [](char c) { return c >= ' ' && c <= '~'; };
-      if (!std::all_of(head.name.begin(), head.name.end(), is_letter)) {
+      if (!IsPrintable(head.name)) {
         return BrokenAvi(source_, "no chunk begins at byte " + std::to_string(at - 8));
       }
       if (head.bytes > end - at) {

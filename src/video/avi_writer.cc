@@ -104,9 +104,11 @@ class AviWriter : public VideoWriter {
   }
 
   Status Finish() override {
-    if (held_.has_value()) MINICPM_TRY(WriteHeld());
+    // On a full disk the last frame or the index may not find room: Write said so, and what there is becomes the video.
+    if (held_.has_value() && !WriteHeld().has_value()) held_.reset();
     if (n_frames_ == 0) return Fail(ErrorCode::kInvalidArgument, name_ + ": a video without a single frame");
-    MINICPM_TRY(EndPart());
+    const size_t n_parts = parts_.size();
+    if (!EndPart().has_value()) MINICPM_TRY(EndPartWithoutIndex(n_parts));
     MINICPM_TRY(file_.WriteAt(12, Headers(options_, parts_, frames_of_part_, static_cast<uint32_t>(n_frames_))));
     file_ = PositionedFile();
     return pending_.Commit();
@@ -142,10 +144,11 @@ class AviWriter : public VideoWriter {
     if (end_ - movi_ > part_bytes_) MINICPM_TRY(NextPart());
     std::string out = "00dc";
     AppendLe(out, data.size(), 4);
-    entries_.push_back({static_cast<uint32_t>(end_ + 8 - (movi_ + 4)), static_cast<uint32_t>(data.size())});
+    const Entry entry = {static_cast<uint32_t>(end_ + 8 - (movi_ + 4)), static_cast<uint32_t>(data.size())};
     out += data;
     if (out.size() % 2 != 0) out += '\0';
     MINICPM_TRY(Append(out));
+    entries_.push_back(entry);
     ++n_frames_;
     return {};
   }
@@ -174,9 +177,10 @@ class AviWriter : public VideoWriter {
       AppendLe(index, e.offset, 4);
       AppendLe(index, e.bytes, 4);
     }
-    parts_.emplace_back(end_, static_cast<uint32_t>(index.size()));
-    frames_of_part_.push_back(static_cast<uint32_t>(entries_.size()));
+    data_end_ = end_;
     MINICPM_TRY(Append(index));
+    parts_.emplace_back(data_end_, static_cast<uint32_t>(index.size()));
+    frames_of_part_.push_back(static_cast<uint32_t>(entries_.size()));
     MINICPM_TRY(PutLength(movi_, end_ - movi_ - 4));
     if (riff_ == 0) {
       std::string old = "idx1";
@@ -194,14 +198,24 @@ class AviWriter : public VideoWriter {
     return {};
   }
 
+  // Only lengths, which stand in bytes that are there already. Players then look at every chunk.
+  Status EndPartWithoutIndex(size_t n_parts) {
+    parts_.resize(n_parts);
+    frames_of_part_.resize(n_parts);
+    end_ = data_end_;
+    MINICPM_TRY(PutLength(movi_, end_ - movi_ - 4));
+    return PutLength(riff_ + 4, end_ - riff_ - 8);
+  }
+
   std::string name_;
   VideoWriterOptions options_;
   uint64_t part_bytes_;
   PendingFile pending_;
   PositionedFile file_;
   uint64_t end_ = 0;
-  uint64_t riff_ = 0;  // where the present part begins
-  uint64_t movi_ = 0;  // where the length of its list of frames stands
+  uint64_t data_end_ = 0;  // behind the frames of the part that was ended last
+  uint64_t riff_ = 0;      // where the present part begins
+  uint64_t movi_ = 0;      // where the length of its list of frames stands
   std::vector<Entry> entries_;
   std::vector<std::pair<uint64_t, uint32_t>> parts_;  // of each finished part: place and bytes of its index
   std::vector<uint32_t> frames_of_part_;

@@ -27,9 +27,10 @@ struct LiveFrame {
 struct LiveOptions {
   bool every_frame = false;  // files and folders only: drop nothing, wait instead (for tests and for checking a record)
   double poll_s = 0.2;       // folders: how often to look for new files
-  double open_timeout_s = 10;  // cameras and streams: how long to wait for the first frame
-  double read_timeout_s = 10;  // and for each next one
-  bool follow = true;          // folders: go on after the files that are there; false: then end
+  const std::atomic<bool>* cancel = nullptr;  // looked at while a camera or stream opens; outlives the source
+  double open_timeout_s = 10;                 // cameras and streams: how long to wait for the first frame
+  double read_timeout_s = 10;                 // and for each next one
+  bool follow = true;                         // folders: go on after the files that are there; false: then end
 };
 
 // Threads: Next by one user; a reading thread of its own runs behind it and ends with the object.

@@ -22,6 +22,8 @@ std::string NameOf(const std::string& address) {
   return Printable(address.substr(0, host) + address.substr(at + 1), 300);
 }
 
+bool IsSet(const std::atomic<bool>* flag) { return flag != nullptr && flag->load(); }
+
 class StreamProducer : public LiveProducer {
  public:
   StreamProducer(const MinicpmMediaApi* api, std::string name) : api_(api), name_(std::move(name)) {}
@@ -32,13 +34,14 @@ class StreamProducer : public LiveProducer {
   StreamProducer& operator=(const StreamProducer&) = delete;
 
   Status Open(const std::string& address, const LiveOptions& options) {
+    cancel_ = options.cancel;
     const MinicpmMediaLiveOptions plain = {.open_timeout_s = options.open_timeout_s,
                                            .read_timeout_s = options.read_timeout_s,
                                            .max_pixels = VideoLimits().max_pixels,
                                            .user = this,
                                            .stop = [](void* user) -> int32_t {
-                                             const auto* stop = static_cast<StreamProducer*>(user)->stop_;
-                                             return stop != nullptr && stop->load() ? 1 : 0;
+                                             const auto* self = static_cast<StreamProducer*>(user);
+                                             return IsSet(self->stop_) || IsSet(self->cancel_) ? 1 : 0;
                                            }};
     MinicpmMediaError error = {};
     const int32_t code = api_->live_open(address.c_str(), &plain, &live_, &fps_, &error);
@@ -79,6 +82,7 @@ class StreamProducer : public LiveProducer {
   std::string name_;
   MinicpmMediaLive* live_ = nullptr;
   const std::atomic<bool>* stop_ = nullptr;
+  const std::atomic<bool>* cancel_ = nullptr;
   double fps_ = 0;
   int64_t next_ = 0;
   double first_time_s_ = 0;

@@ -156,6 +156,11 @@ Result<std::optional<Samples>> SoundOfAny(const std::string& path, const MediaPl
     if (track.has_value() || track.error().code != ErrorCode::kUnsupported || plugin == nullptr) return track;
     return SoundWithPlugin(path, *plugin, limits);
   }
+  // Whole films are not read into memory to find out that they are none of LoadAudio's formats.
+  constexpr uint64_t kEnoughToTell = 64 << 10;
+  std::vector<std::byte> begin(static_cast<size_t>(std::min(kEnoughToTell, file.source->size())));
+  MINICPM_TRY(file.source->ReadAt(0, begin));
+  if (plugin != nullptr && !IsSoundFile(begin)) return SoundWithPlugin(path, *plugin, limits);
   auto samples = LoadAudio(path, limits);
   if (samples.has_value()) return std::move(samples).value();
   if (samples.error().code != ErrorCode::kUnsupported) return std::unexpected<Error>(std::move(samples).error());
