@@ -136,7 +136,8 @@ Status VisitDecoder(const DecoderConfig& c, const std::string& prefix, TensorVis
     w.lm_head = w.embed_tokens;
     return {};
   }
-  return v.Map((c.is_hybrid() ? "" : prefix) + "lm_head.weight", Shape{c.n_vocab, c.n_embed}, TensorRole::kHead, w.lm_head);
+  return v.Map((c.is_hybrid() ? "" : prefix) + "lm_head.weight", Shape{c.n_vocab, c.n_embed}, TensorRole::kHead,
+               w.lm_head);
 }
 
 SequenceLayout DecoderSequenceLayout(const DecoderConfig& c, DType kv_dtype) {
