@@ -165,7 +165,7 @@ class Watcher {
   Status CheckBeforehand() {
     MINICPM_ASSIGN(plugin_, loader_.Plugin());
     std::error_code error;
-    if (!IsDevice(flags_.source) && !!flags_.source.contains("://") && !std::filesystem::exists(flags_.source, error)) {
+    if (!IsDevice(flags_.source) && !flags_.source.contains("://") && !std::filesystem::exists(flags_.source, error)) {
       return Fail(ErrorCode::kNotFound,
                   "--source: " + Printable(flags_.source, 400) +
                       ": expected a camera, an rtsp:// address, a file or a folder, found nothing "
