@@ -44,6 +44,9 @@ void AddMachineOptions(CLI::App& app, GenerationFlags& f) {
   AddInteger(app, "--max-slices", f.max_slices, 1, 256,
              "cut a picture into at most N slices; 1 = overview only, fastest and coarsest (default: the checkpoint's, "
              "usually 9)");
+  AddChoice(app, "--downsample", f.downsample, {"16x", "4x"},
+            "MiniCPM-V 4.6: how many patches become one token; 4x sees finer and costs four times the tokens (default: "
+            "the checkpoint's, 16x)");
   AddInteger(app, "--context", f.context, 1, kMaxTokens,
              "reserve room for N tokens, prompt and answer together (default: the model's chat limit plus 2048)");
   AddChoice(app, "--kv", f.kv, {"f32", "f16", "int8"},
@@ -113,6 +116,7 @@ PromptOptions ResolvePrompt(const GenerationFlags& flags) {
   PromptOptions p;
   p.thinking = flags.thinking == "on" ? Thinking::kOn : flags.thinking == "auto" ? Thinking::kAuto : Thinking::kOff;
   if (flags.max_slices.has_value()) p.max_slices = static_cast<int>(*flags.max_slices);
+  if (!flags.downsample.empty()) p.downsample = flags.downsample == "4x" ? 4 : 16;
   return p;
 }
 

@@ -31,6 +31,7 @@ struct GenerationFlags {
   std::string thinking = "off";
   bool show_thinking = false;
   std::optional<int64_t> max_slices;
+  std::string downsample;
   std::optional<int64_t> context;
   std::string kv = "f16";
   std::string lookup = "auto";

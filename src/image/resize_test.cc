@@ -35,6 +35,24 @@ TEST(Resize, EqualsPillow) {
   }
 }
 
+TEST(Resize, EqualsTorchvision) {
+  const auto rows = ReadCsv(MINICPM_SOURCE_DIR "/tests/data/preprocess/resize_torchvision_crc.csv");
+  ASSERT_GE(rows.size(), 150u);
+  int differ = 0;
+  for (const ResizeKernels* kernels : Roster()) {
+    for (const auto& row : rows) {
+      const Image source = PatternPicture(std::stoi(row.at(0)), std::stoi(row.at(1)));
+      const int width = std::stoi(row.at(2));
+      const int height = std::stoi(row.at(3));
+      const Image image = ResizeWith(*kernels, source, width, height, ResizeRounding::kTorchvision);
+      EXPECT_EQ(Crc32(image.rgb), static_cast<uint32_t>(std::stoul(row.at(4))))
+          << kernels->isa << ' ' << row[0] << " x " << row[1] << " to " << width << " x " << height;
+      differ += ResizeWith(*kernels, source, width, height).rgb != image.rgb ? 1 : 0;
+    }
+  }
+  EXPECT_GT(differ, 50);  // the two roundings are not the same
+}
+
 TEST(Resize, KernelsAgreeOnEverySmallSize) {
   const std::vector<const ResizeKernels*> roster = Roster();
   for (int w = 1; w <= 24; ++w) {

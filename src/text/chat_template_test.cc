@@ -22,6 +22,7 @@ using testing::Json;
 constexpr auto kV26 = TemplateFamily::kMiniCpmV26;
 constexpr auto kV45 = TemplateFamily::kMiniCpmV45;
 constexpr auto kO45 = TemplateFamily::kMiniCpmO45;
+constexpr auto kV46 = TemplateFamily::kMiniCpmV46;
 
 ChatMessage Says(std::string role, std::string text) { return {std::move(role), {{std::move(text), false}}, {}, {}}; }
 
@@ -39,7 +40,7 @@ std::string Render(TemplateFamily family, const std::vector<ChatMessage>& messag
 
 // Made by reference/check_templates.py from the templates that ship with the checkpoints.
 TEST(ChatTemplate, RendersWhatTheCheckpointsTemplatesRender) {
-  const std::map<std::string, TemplateFamily> families = {{"v26", kV26}, {"v45", kV45}, {"o45", kO45}};
+  const std::map<std::string, TemplateFamily> families = {{"v26", kV26}, {"v45", kV45}, {"o45", kO45}, {"v46", kV46}};
   std::ifstream in(std::string(MINICPM_SOURCE_DIR) + "/tests/data/text/templates.jsonl");
   std::map<std::string, int> n;
   std::string line;
@@ -67,6 +68,38 @@ TEST(ChatTemplate, RendersWhatTheCheckpointsTemplatesRender) {
     ++n[json["family"]];
   }
   EXPECT_GE(std::min({n["v26"], n["v45"], n["o45"]}), 30);
+  EXPECT_GE(n["v46"], 26);
+}
+
+TEST(ChatTemplate, V46ThinksOnlyWhenAskedAndTrims) {
+  const std::vector<ChatMessage> hi = {Says("user", " \u3000hi\u00a0\n")};
+  const std::string turn = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n<think>\n";
+  EXPECT_EQ(Render(kV46, hi), turn + "\n</think>\n\n");
+  EXPECT_EQ(Render(kV46, hi, {.thinking = Thinking::kOff}), turn + "\n</think>\n\n");
+  EXPECT_EQ(Render(kV46, hi, {.thinking = Thinking::kOn}), turn);
+}
+
+TEST(ChatTemplate, V46WritesCallsAsXml) {
+  ChatMessage call = Says("assistant", "look");
+  call.tool_calls.push_back({"weigh", R"({"a": "x", "b": [1, 2.0], "c": true, "d": null, "a": 1e16})"});
+  EXPECT_EQ(
+      Render(kV46, {Says("user", "hi"), call}, {.add_generation_prompt = false}),
+      "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\nlook\n\n"
+      "<tool_call>\n<function=weigh>\n<parameter=a>\n1e+16\n</parameter>\n<parameter=b>\n[1, 2.0]\n</parameter>\n"
+      "<parameter=c>\nTrue\n</parameter>\n<parameter=d>\nNone\n</parameter>\n</function>\n</tool_call><|im_end|>\n");
+  call.tool_calls[0].arguments_json = "[1]";
+  EXPECT_EQ(Render(kV46, {Says("user", "hi"), call}),
+            "error: message 2: arguments of a tool call: expected a JSON object, found another JSON value");
+}
+
+TEST(ChatTemplate, V46RefusesWhatItsTemplateRefuses) {
+  EXPECT_EQ(Render(kV46, {Says("assistant", "hi")}), "error: expected a user turn that asks something, found none");
+  EXPECT_EQ(Render(kV46, {Says("user", "hi"), Says("system", "x")}),
+            "error: message 2: a system turn must be the first");
+  ChatMessage system = Says("system", "x");
+  system.parts.push_back({"<image></image>", true});
+  EXPECT_EQ(Render(kV46, {system, Says("user", "hi")}),
+            "error: message 1: a system turn cannot hold pictures or videos");
 }
 
 TEST(ChatTemplate, EndsOfThePrompt) {

@@ -140,6 +140,46 @@ TEST(ModelConfig, WrongAudioValuesAreNamed) {
   EXPECT_THAT(ErrorOf(O45("", R"(, "audio_config": 3)")), HasSubstr("audio_config"));
 }
 
+std::string V46() {
+  return R"({"model_type": "minicpmv4_6", "drop_vision_last_layer": false, "insert_layer_id": 6, "tie_word_embeddings": true,
+    "eos_token_id": 248044, "vision_config": {"hidden_size": 1152, "image_size": 980, "num_attention_heads": 16,
+    "num_hidden_layers": 27, "patch_size": 14}, "text_config": {"hidden_size": 1024, "intermediate_size": 3584,
+    "num_hidden_layers": 8, "head_dim": 256, "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 248094,
+    "full_attention_interval": 4, "linear_num_key_heads": 16, "linear_num_value_heads": 16, "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128, "attention_bias": false,
+    "rope_parameters": {"rope_theta": 10000000, "partial_rotary_factor": 0.25, "rope_type": "default"}}})";
+}
+
+TEST(ModelConfig, V46) {
+  const auto c = ParseModelConfig(V46(), R"({"image_mean": [0.5, 0.25, 0.5], "max_slice_nums": 4})", "");
+  ASSERT_TRUE(c.has_value()) << c.error().message;
+  EXPECT_EQ(c->family, Family::kMiniCpmV46);
+  EXPECT_EQ(c->vision.n_kept_layers(), 27);
+  EXPECT_EQ(c->vision.merge_after_layer, 6);
+  ASSERT_TRUE(c->merger.has_value());
+  EXPECT_EQ(c->merger->n_embed, 1024);
+  EXPECT_EQ(c->downsample, 16);
+  EXPECT_EQ(c->max_slices, 4);
+  EXPECT_EQ(c->image_mean[1], 0.25f);
+  const DecoderConfig& d = c->decoder;
+  EXPECT_TRUE(d.is_hybrid() && d.qk_norm && d.norms_from_one && d.output_gate && d.tied_head);
+  EXPECT_EQ(d.delta_layers, std::vector<bool>({true, true, true, false, true, true, true, false}));
+  EXPECT_EQ(d.rotary(), 64);
+  EXPECT_EQ(d.rope_theta, 1e7);
+  EXPECT_EQ(d.delta.width(), 6144);
+  EXPECT_THAT(ErrorOf(Replace(V46(), "\"text_config\"", "\"text\"")), HasSubstr("text_config"));
+  EXPECT_THAT(ErrorOf(Replace(V46(), "\"insert_layer_id\": 6", "\"insert_layer_id\": 27")),
+              HasSubstr("insert_layer_id"));
+  EXPECT_THAT(ErrorOf(Replace(V46(), "\"linear_num_key_heads\": 16", "\"linear_num_key_heads\": 8")),
+              HasSubstr("linear_num_value_heads"));
+  EXPECT_THAT(ErrorOf(Replace(V46(), "\"partial_rotary_factor\": 0.25", "\"partial_rotary_factor\": 0.001")),
+              HasSubstr("partial_rotary_factor"));
+  EXPECT_THAT(ErrorOf(Replace(V46(), "\"full_attention_interval\": 4", "\"layer_types\": [\"full_attention\"]")),
+              HasSubstr("layer_types"));
+  EXPECT_THAT(ErrorOf(Replace(V46(), "\"insert_layer_id\"", "\"downsample_mode\": \"8x\", \"insert_layer_id\"")),
+              HasSubstr("downsample_mode"));
+}
+
 TEST(ModelConfig, WrongValuesAreNamed) {
   EXPECT_THAT(ErrorOf("{"), HasSubstr("config.json"));
   EXPECT_THAT(ErrorOf("{}"), HasSubstr("model_type"));

@@ -205,6 +205,28 @@ TEST(SequencePool, RecurrentLayersGoBackToSnapshotsAndGiveTheSameStateAgain) {
   EXPECT_EQ(StateOf(pool, a), StateAfter(0));
 }
 
+TEST(SequencePool, KeepsAFewRestorePointsSpreadOut) {
+  SequenceLayout layout = SmallLayout();
+  layout.recurrent_floats = {2, kWidth};
+  layout.snapshot_every = 10;
+  layout.max_snapshots = 4;
+  SequencePool pool(layout, 2048);
+  const auto a = pool.New(1000).value();
+  FeedRecurrent(pool, a, 203);
+  pool.Mark(a);
+  FeedRecurrent(pool, a, 4);
+  EXPECT_EQ(pool.Rewind(a, 206), 203);  // the latest always stays
+  EXPECT_EQ(StateOf(pool, a), StateAfter(203));
+  int n = 1;
+  for (int64_t at = 203; (at = pool.Rewind(a, at - 1)) > 0; ++n) {
+    EXPECT_EQ(StateOf(pool, a), StateAfter(at));
+    EXPECT_EQ(at % 10, 0);
+  }
+  EXPECT_EQ(n, 4);
+  EXPECT_EQ(layout.recurrent_bytes(5), 2u * (2 + kWidth) * sizeof(float));
+  EXPECT_EQ(layout.recurrent_bytes(1000), 5u * (2 + kWidth) * sizeof(float));
+}
+
 TEST(SequencePool, KeyValueLayersRewindAnywhere) {
   SequencePool pool(SmallLayout(), 128);
   const auto a = pool.New(100).value();
