@@ -22,7 +22,7 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"run", "ask one question, with or without pictures", minicpm::cli::RunCommand},
+    {"run", "ask one question, with or without pictures, sound and videos", minicpm::cli::RunCommand},
     {"chat", "talk with the model, turn by turn", minicpm::cli::ChatCommand},
     {"watch", "look at a camera, a stream, a video or a folder continuously, and raise alarms",
      minicpm::cli::WatchCommand},
@@ -40,7 +40,7 @@ std::string CommandNames() {
 
 void PrintHelp(std::FILE* out) {
   std::fputs(
-      "minicpm: MiniCPM-V 2.6, MiniCPM-V 4.5 and MiniCPM-o 4.5 (pictures and text) on a CPU\n\n"
+      "minicpm: MiniCPM-V 2.6, MiniCPM-V 4.5 and MiniCPM-o 4.5 (pictures, sound, video and text) on a CPU\n\n"
       "Usage: minicpm COMMAND MODEL [options]\n"
       "MODEL is a bundle that `minicpm convert` made, or the folder of an official checkpoint (config.json, tokenizer "
       "files,\nsafetensors), used as published.\n\n"
