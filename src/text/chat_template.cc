@@ -8,12 +8,10 @@
 #include "text/chat_template_v46.h"
 #include "text/marked_text.h"
 #include "text/python_json.h"
+#include "text/think_block.h"
 
 namespace minicpm {
 namespace {
-
-constexpr std::string_view kThinkEnd = "</think>";
-constexpr std::string_view kThinkBegin = "<think>";
 
 std::unexpected<Error> BadMessage(ErrorCode code, size_t index, const std::string& what) {
   return Fail(code, "message " + std::to_string(index + 1) + ": " + what);
@@ -140,19 +138,9 @@ class Qwen3Renderer {
 
   void Assistant(size_t i) {
     const ChatMessage& message = messages_[i];
-    MarkedText content = contents_[i];
-    MarkedText reasoning;
-    if (message.reasoning) {
-      reasoning.Append(*message.reasoning, false);
-    } else if (const std::string_view all = contents_[i].text(); all.find(kThinkEnd) != std::string_view::npos) {
-      content = contents_[i].Slice(all.rfind(kThinkEnd) + kThinkEnd.size(), all.size()).LeftStripped();
-      reasoning = contents_[i].Slice(0, all.find(kThinkEnd)).RightStripped();
-      const size_t opened = reasoning.text().rfind(kThinkBegin);
-      if (opened != std::string_view::npos) {
-        reasoning = reasoning.Slice(opened + kThinkBegin.size(), reasoning.text().size());
-      }
-      reasoning = reasoning.LeftStripped();
-    }
+    auto [reasoning, content] = SplitThought(message, contents_[i]);
+    // Only a block found in the text loses the newlines at its beginning.
+    if (!message.reasoning) reasoning = reasoning.LeftStripped();
     out_.Append("<|im_start|>assistant\n", true);
     const bool is_last = i + 1 == messages_.size();
     if (i > last_query_ && (is_last || !reasoning.empty())) {

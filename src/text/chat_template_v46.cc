@@ -6,12 +6,10 @@
 #include <utility>
 
 #include "text/python_json.h"
+#include "text/think_block.h"
 
 namespace minicpm {
 namespace {
-
-constexpr std::string_view kThinkBegin = "<think>";
-constexpr std::string_view kThinkEnd = "</think>";
 
 constexpr std::string_view kToolsHead =
     "<|im_start|>system\n# Tools\n\nYou have access to the following functions:\n\n<tools>";
@@ -113,18 +111,7 @@ class Renderer {
 
   Status Assistant(size_t i) {
     const ChatMessage& message = messages_[i];
-    MarkedText content = contents_[i];
-    MarkedText reasoning;
-    if (message.reasoning) {
-      reasoning.Append(*message.reasoning, false);
-    } else if (const std::string_view all = contents_[i].text(); all.find(kThinkEnd) != std::string_view::npos) {
-      content = contents_[i].Slice(all.rfind(kThinkEnd) + kThinkEnd.size(), all.size()).LeftStripped();
-      reasoning = contents_[i].Slice(0, all.find(kThinkEnd)).RightStripped();
-      const size_t opened = reasoning.text().rfind(kThinkBegin);
-      if (opened != std::string_view::npos) {
-        reasoning = reasoning.Slice(opened + kThinkBegin.size(), reasoning.text().size());
-      }
-    }
+    const auto [reasoning, content] = SplitThought(message, contents_[i]);
     out_.Append("<|im_start|>assistant\n", true);
     if (i > last_query_) {
       out_.Append("<think>\n", true);
