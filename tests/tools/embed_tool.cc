@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cosine.h"
 #include "engine/engine.h"
 #include "engine/media_encoder.h"
 #include "engine/session.h"
@@ -58,16 +59,6 @@ Result<Output> RunPicture(const Model& m, const char* picture) {
   if (!fed) return Fail(ErrorCode::kInvalidArgument, "cancelled");
   out.logits.assign(session->last_logits().begin(), session->last_logits().end());
   return out;
-}
-
-double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
-  double ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-    aa += static_cast<double>(a[i]) * static_cast<double>(a[i]);
-    bb += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-  }
-  return ab / std::sqrt(aa * bb);
 }
 
 int Main(int argc, char** argv) {

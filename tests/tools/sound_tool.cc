@@ -11,6 +11,7 @@
 #include "audio/audio.h"
 #include "audio/log_mel.h"
 #include "backends/native/native_backend.h"
+#include "cosine.h"
 #include "os/clock.h"
 
 namespace minicpm {
@@ -70,16 +71,6 @@ Result<Output> Hear(const char* folder, const Samples& samples, int n_threads) {
   }
   out.frames = std::move(keeper.frames);
   return out;
-}
-
-double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
-  double ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-    aa += static_cast<double>(a[i]) * static_cast<double>(a[i]);
-    bb += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-  }
-  return ab / std::sqrt(aa * bb);
 }
 
 int Main(int argc, char** argv) {
